@@ -11,14 +11,11 @@ import (
 	"github.com/stint-io/stint/shard/codec"
 )
 
-// answerFormat is the first byte of an idempotency record.
-const answerFormat = 1
-
 // encodeAnswer writes the record of an id: format, fingerprint, parents, then the decision. Its statuses name their
 // entry by its index: every request with this id contains it. The parents of a policy may be others by then, so they
 // are named.
 func encodeAnswer(r *Request, d *Decision) []byte {
-	c := MessageWriter(binary.LittleEndian.AppendUint64([]byte{answerFormat}, fingerprint(r)))
+	c := MessageWriter(binary.LittleEndian.AppendUint64([]byte{recordFormat}, Fingerprint(r)))
 	parents := r.Entries[len(r.own()):]
 	c.parents(&parents)
 	c.names = r.Entries
@@ -27,10 +24,7 @@ func encodeAnswer(r *Request, d *Decision) []byte {
 }
 
 func (c *MessageCodec) parents(parents *[]Entry) {
-	codec.List(&c.Codec, parents, c.Left(), func(e *Entry) {
-		c.Text(&e.Policy)
-		c.Text(&e.Key)
-	})
+	codec.List(&c.Codec, parents, c.Left(), func(e *Entry) { c.Text(&e.Policy, &e.Key) })
 }
 
 // bit is b as a number.
@@ -48,7 +42,7 @@ func decodeAnswer(value []byte, r *Request) (d Decision, sameRequest bool, err e
 	var format byte
 	var print uint64
 	codec.Byte(&c.Codec, &format)
-	if c.Fixed64(&print); format != answerFormat {
+	if c.Fixed64(&print); format != recordFormat {
 		return Decision{}, false, errors.New("shard: idempotency record of an unknown format")
 	}
 	if !r.isOf(print) {

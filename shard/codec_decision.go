@@ -27,8 +27,7 @@ func (c *MessageCodec) Result(r *Result) {
 
 func (c *MessageCodec) err(e *Error) {
 	codec.Byte(&c.Codec, &e.Code)
-	c.Text(&e.Field)
-	c.Text(&e.Message)
+	c.Text(&e.Field, &e.Message)
 	codec.Int(&c.Codec, &e.RetryAfter)
 	if e.Code == Moved {
 		codec.Uint(&c.Codec, &e.To, math.MaxUint32)
@@ -123,7 +122,7 @@ func (c *MessageCodec) rarely(d *Decision) {
 		codec.Int(&c.Codec, &d.HoldExpires) //mutant:replay-lacks-hold-expiry
 	}
 	if has.audit {
-		codec.List(&c.Codec, &d.system().Audit, math.MaxInt, c.audit)
+		codec.List(&c.Codec, &d.system().Audit, math.MaxInt, func(a *AuditRecord) { a.code(c) })
 	}
 	if has.verdict && c.inLeg {
 		c.Fail()
@@ -181,13 +180,10 @@ func (c *MessageCodec) status(before, s *LimitStatus) {
 	case c.names != nil:
 		c.nameOf(s)
 	default:
-		c.Text(&s.Policy)
-		c.Text(&s.Key)
+		c.Text(&s.Policy, &s.Key)
 	}
 	c.Text(&s.Limit)
-	c.Uint64(&s.Quota)
-	c.Uint64(&s.Used)
-	c.Uint64(&s.Remaining)
+	c.Uint64(&s.Quota, &s.Used, &s.Remaining)
 	codec.Int(&c.Codec, &s.WindowStart)
 	codec.Int(&c.Codec, &s.ResetAt)
 	codec.Int(&c.Codec, &s.RetryAfter)
@@ -232,20 +228,15 @@ func (c *MessageCodec) forgot(f *Forgot) {
 }
 
 func (c *MessageCodec) fired(f *FiredThreshold) {
-	c.Text(&f.Policy)
-	c.Text(&f.Limit)
-	c.Text(&f.Key)
+	c.Text(&f.Policy, &f.Limit, &f.Key)
 	c.Uint64(&f.Units)
 	codec.Uint(&c.Codec, &f.Percent, math.MaxUint32)
 	codec.Uint(&c.Codec, &f.Starts, math.MaxUint64)
 	codec.Uint(&c.Codec, &f.Ends, math.MaxUint64)
 }
 
-func (c *MessageCodec) audit(a *AuditRecord) {
+func (a *AuditRecord) code(c *MessageCodec) {
 	codec.Int(&c.Codec, &a.At)
 	c.position(&a.Position)
-	for _, text := range []*string{&a.Actor, &a.Namespace, &a.Policy, &a.Key, &a.Limit, &a.Deed, &a.Before,
-		&a.After, &a.Note} {
-		c.Text(text)
-	}
+	c.Text(&a.Actor, &a.Namespace, &a.Policy, &a.Key, &a.Limit, &a.Deed, &a.Before, &a.After, &a.Note)
 }

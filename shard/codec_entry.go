@@ -70,10 +70,7 @@ func EncodeSum(at Stamp) []byte { return seal(appendHead(nil, sumEntry, at)) }
 
 func appendHead(b []byte, kind entryKind, at Stamp) []byte {
 	b = append(b, byte(cmp.Or(at.Level, LevelNewest)), byte(kind))
-	b = binary.AppendUvarint(b, uint64(at.Shard))
-	b = binary.AppendUvarint(b, at.Epoch)
-	b = binary.AppendUvarint(b, at.Seq)
-	return binary.AppendVarint(b, int64(at.Now))
+	return binary.AppendVarint(appendNumbers(b, uint64(at.Shard), at.Epoch, at.Seq), int64(at.Now))
 }
 
 // appendPut panics on a key that no replica would accept: such an entry in the log would halt all of them.
@@ -111,8 +108,7 @@ func decodeEntry(payload []byte) (entry, error) {
 	}
 	c, e := codec.Over(body[2:]), entry{kind: entryKind(body[1])}
 	codec.Uint(&c, &e.shard, math.MaxUint32)
-	c.Uint64(&e.epoch)
-	c.Uint64(&e.seq)
+	c.Uint64(&e.epoch, &e.seq)
 	codec.Int(&c, &e.time)
 	switch e.kind {
 	case epochOpen, sumEntry:

@@ -109,9 +109,10 @@ func codeTierLimits(c *codec.Codec, limits *map[string]policy.TierLimit, most in
 		quota, refill, rate := t.Quota != nil, t.Refill != nil, t.Rate != nil
 		c.Text(&names[i])
 		c.Flags(&quota, &refill, &rate)
-		codec.Optional(c, quota, &t.Quota, c.Uint64)
-		codec.Optional(c, refill, &t.Refill, c.Uint64)
-		codec.Optional(c, rate, &t.Rate, c.Uint64)
+		number := func(n *uint64) { c.Uint64(n) }
+		codec.Optional(c, quota, &t.Quota, number)
+		codec.Optional(c, refill, &t.Refill, number)
+		codec.Optional(c, rate, &t.Rate, number)
 		if !c.Reading() {
 			continue
 		}

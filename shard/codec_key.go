@@ -41,10 +41,6 @@ func appendCounterKey(b []byte, namespace, policy, key string) []byte {
 	return appendKeyOf(b, counterRecord, namespace, policy, key)
 }
 
-func cooldownKey(namespace, policy, key string) string {
-	return string(appendKeyOf(nil, cooldownRecord, namespace, policy, key))
-}
-
 // appendKeyOf writes the key of a record about one key under a policy.
 func appendKeyOf(b []byte, kind byte, namespace, policy, key string) []byte {
 	b = appendString(append(b, kind), namespace)
@@ -120,19 +116,19 @@ func readIDKey(key string) (namespace string, at slot.ID, id string) {
 
 // appendSessionAnswerKey writes the key of the answer to a session's request.
 func appendSessionAnswerKey(b []byte, s Session, number uint64) []byte {
-	b = appendPlace(append(b, sessionAnswerRecord), s.Epoch, s.Seq, s.Index)
-	return binary.AppendUvarint(b, number)
+	return appendNumbers(append(b, sessionAnswerRecord), s.Epoch, s.Seq, uint64(s.Index), number)
 }
 
 func appendSessionKey(b []byte, s Session) []byte {
-	return appendPlace(append(b, sessionRecord), s.Epoch, s.Seq, s.Index)
+	return appendNumbers(append(b, sessionRecord), s.Epoch, s.Seq, uint64(s.Index))
 }
 
-// appendPlace writes a place in the shard's log.
-func appendPlace(b []byte, epoch, seq uint64, index uint32) []byte {
-	b = binary.AppendUvarint(b, epoch)
-	b = binary.AppendUvarint(b, seq)
-	return binary.AppendUvarint(b, uint64(index))
+// appendNumbers writes numbers, each the shorter the smaller.
+func appendNumbers(b []byte, numbers ...uint64) []byte {
+	for _, n := range numbers {
+		b = binary.AppendUvarint(b, n)
+	}
+	return b
 }
 
 func endKey(at slot.ID, name string) string { return string(appendSlot([]byte{endRecord}, at)) + name }

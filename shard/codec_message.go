@@ -44,15 +44,13 @@ func (c *MessageCodec) Next(text string, ahead int) {
 
 func (c *MessageCodec) position(p *Position) {
 	codec.Uint(&c.Codec, &p.Shard, math.MaxUint32)
-	c.Uint64(&p.Epoch)
-	c.Uint64(&p.Seq)
+	c.Uint64(&p.Epoch, &p.Seq)
 }
 
 func (c *MessageCodec) slot(at *slot.ID) { codec.Uint(&c.Codec, at, slot.Count-1) }
 
 func (c *MessageCodec) session(s *Session) {
-	c.Uint64(&s.Epoch)
-	c.Uint64(&s.Seq)
+	c.Uint64(&s.Epoch, &s.Seq)
 	codec.Uint(&c.Codec, &s.Index, math.MaxUint32)
 }
 
@@ -61,8 +59,7 @@ func (c *MessageCodec) session(s *Session) {
 // that decide nothing may leave the numbers out.
 func (c *MessageCodec) limits(limits *[]policy.Limit, op Op) {
 	codec.List(&c.Codec, limits, MaxLimits, func(l *policy.Limit) {
-		c.Text(&l.Name)
-		c.Text(&l.Unit)
+		c.Text(&l.Name, &l.Unit)
 		named := isNamed(l)
 		if c.Flags(&l.Shadow, &l.Unlimited, &named); !named {
 			c.limit(l)
@@ -96,4 +93,49 @@ func (c *MessageCodec) trace(t *Trace) {
 	default:
 		*t = receivedTrace(at)
 	}
+}
+
+func (c *MessageCodec) operation(o *Operation) {
+	c.Text(&o.ID)
+	excess := o.Excess != nil // home has asked for it
+	c.Flags(&o.Drawn, &excess)
+	codec.Byte(&c.Codec, &o.Op)
+	c.slot(&o.Home)
+	c.Uint64(&o.Fingerprint)
+	codec.Int(&c.Codec, &o.TTL)
+	c.legs(&o.Legs)
+	c.verdict(&o.Verdict)
+	c.slot(&o.Leg)
+	codec.Optional(&c.Codec, excess, &o.Excess, func(x *Excess) {
+		c.Text(&x.ID)
+		c.legs(&x.Legs)
+	})
+}
+
+func (c *MessageCodec) verdict(v *Verdict) {
+	c.Text(&v.ID)
+	settled := v.Settled != nil
+	c.Flags(&v.Known, &settled)
+	codec.Byte(&c.Codec, &v.State)
+	c.slot(&v.Home)
+	codec.Int(&c.Codec, &v.Expires)
+	codec.Optional(&c.Codec, settled, &v.Settled, c.settlement)
+	c.legs(&v.Legs)
+}
+
+func (c *MessageCodec) legs(legs *[]Leg) {
+	codec.List(&c.Codec, legs, MaxEntries, func(l *Leg) {
+		c.slot(&l.Slot)
+		c.Flags(&l.Allowed)
+		c.part(&l.Decision)
+	})
+}
+
+// mostLegs returns the length of the longest list of legs.
+func (o *Operation) mostLegs() int {
+	most := max(len(o.Legs), len(o.Verdict.Legs))
+	if o.Excess != nil {
+		most = max(most, len(o.Excess.Legs))
+	}
+	return most
 }

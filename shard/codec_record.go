@@ -2,20 +2,24 @@ package shard
 
 import "fmt"
 
-// encodeRecord writes the record of a value: its format in one byte, and what code writes.
-func encodeRecord(format byte, code func(*MessageCodec)) []byte {
-	c := MessageWriter(append(make([]byte, 0, 256), format))
+// recordFormat is the first byte of every record but a counter's: the format of its kind. All kinds have their first
+// one; a kind that gets another has a constant of its own from then on.
+const recordFormat = 1
+
+// encodeRecord writes the record of a value: its format, and what code writes.
+func encodeRecord(code func(*MessageCodec)) []byte {
+	c := MessageWriter(append(make([]byte, 0, 256), recordFormat))
 	code(&c)
 	return c.Written()
 }
 
-// decodeRecord reads a record of a format. The error names it as what.
-func decodeRecord(value []byte, format byte, what string, code func(*MessageCodec)) error {
-	if len(value) > 0 && value[0] == format {
-		c := MessageReader(string(value[1:]))
-		if code(&c); c.Whole() {
-			return nil
+// decodeRecord reads a record. The error names it as what.
+func decodeRecord[T any](value []byte, what string, code func(*T, *MessageCodec)) (*T, error) {
+	if len(value) > 0 && value[0] == recordFormat {
+		c, v := MessageReader(string(value[1:])), new(T)
+		if code(v, &c); c.Whole() {
+			return v, nil
 		}
 	}
-	return fmt.Errorf("shard: the record of %s is malformed or of an unknown format", what)
+	return new(T), fmt.Errorf("shard: the record of %s is malformed or of an unknown format", what)
 }

@@ -4,6 +4,8 @@ import (
 	"math"
 	"slices"
 
+	"github.com/cespare/xxhash/v2"
+
 	"github.com/stint-io/stint/limit"
 	"github.com/stint-io/stint/policy"
 	"github.com/stint-io/stint/shard/codec"
@@ -12,18 +14,14 @@ import (
 // Request is a request without its Shard, which the call that carries it names.
 func (c *MessageCodec) Request(r *Request) {
 	codec.Byte(&c.Codec, &r.Op)
-	c.Text(&r.Namespace)
-	c.Text(&r.Limit)
-	c.Text(&r.ID)
+	c.Text(&r.Namespace, &r.Limit, &r.ID)
 	codec.Int(&c.Codec, &r.NotAfter)
 	if n := c.CountTo(len(r.Entries), MaxEntries); c.Reading() && n > 0 {
 		r.Entries = c.entries.take(n)
 	}
 	for i := range r.Entries {
 		e := &r.Entries[i]
-		c.Text(&e.Policy)
-		c.Text(&e.Key)
-		c.Text(&e.Tier)
+		c.Text(&e.Policy, &e.Key, &e.Tier)
 		c.Uint64(&e.Cost)
 	}
 	c.rare(r)
@@ -223,7 +221,7 @@ func (c *MessageCodec) settlement(s *Settlement) {
 	c.slot(&t.Home)
 	codec.Byte(&c.Codec, &s.Action)
 	codec.Byte(&c.Codec, &s.Overage)
-	codec.List(&c.Codec, &s.Actual, MaxEntries, c.Uint64)
+	codec.List(&c.Codec, &s.Actual, MaxEntries, func(n *uint64) { c.Uint64(n) })
 	codec.Int(&c.Codec, &s.TTL)
 }
 
@@ -232,8 +230,7 @@ func (c *MessageCodec) adjustment(a *Adjustment) {
 	c.Flags(&overrides, &forgets, &a.Bills)
 	codec.Int(&c.Codec, &a.Amount)
 	codec.Int(&c.Codec, &a.Until)
-	c.Text(&a.Actor)
-	c.Text(&a.Note)
+	c.Text(&a.Actor, &a.Note)
 	if forgets {
 		c.Text(&a.Forget)
 	}
@@ -244,4 +241,36 @@ func (c *MessageCodec) override(o *policy.Override) {
 	c.Text(&o.Tier)
 	codec.Int(&c.Codec, &o.Expires)
 	codeTierLimits(&c.Codec, &o.Limits, MaxLimits)
+}
+
+// own returns the entries that the client has sent.
+func (r *Request) own() []Entry {
+	if r.Own == 0 {
+		return r.Entries
+	}
+	return r.Entries[:min(r.Own, len(r.Entries))] //mutant:parents-are-of-the-request
+}
+
+// isOf reports whether the fingerprint in a record is the request's.
+func (r *Request) isOf(print uint64) bool {
+	if r.Operation != nil && r.Op != Settle {
+		return print == r.Operation.Fingerprint
+	}
+	return print == Fingerprint(r) //mutant:one-id-for-any-request
+}
+
+// Fingerprint distinguishes requests that use the same id, by what the client has sent: policies may have got or lost
+// parents since, and a person may send the same request again from elsewhere. It is stored in records. So the message
+// of these fields must not change: newer ones are appended, and only if they are set.
+func Fingerprint(r *Request) uint64 {
+	sent := Request{Op: r.Op, Namespace: r.Namespace, Limit: r.Limit, Entries: r.own(), Hold: r.Hold,
+		//mutant:correction-of-any-id
+		Settlement: r.Settlement, Adjustment: r.Adjustment, Tally: r.Tally, System: r.System}
+	if a := r.Adjustment; a != nil {
+		sent.Adjustment = new(*a)
+		sent.Adjustment.Actor = ""
+	}
+	c := MessageWriter(make([]byte, 0, 128))
+	c.Request(&sent)
+	return xxhash.Sum64(c.Written())
 }

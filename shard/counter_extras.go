@@ -2,7 +2,6 @@ package shard
 
 import (
 	"cmp"
-	"encoding/binary"
 	"slices"
 	"strings"
 
@@ -65,7 +64,7 @@ type hold struct {
 // holdName names the hold of a Reserve on one shard by the place of its decision. The shard is a part of the name:
 // places of two shards may be the same, and a slot takes its holds along.
 func holdName(at Position, index uint32) string {
-	return string(appendPlace(binary.AppendUvarint(make([]byte, 1, 16), uint64(at.Shard)), at.Epoch, at.Seq, index))
+	return string(appendNumbers(make([]byte, 1, 16), uint64(at.Shard), at.Epoch, at.Seq, uint64(index)))
 }
 
 // operationHold names the hold of an operation on several shards.

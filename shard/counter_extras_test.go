@@ -181,7 +181,7 @@ func TestFingerprintKnowsEveryField(t *testing.T) {
 		"refill": {Adjustment: &Adjustment{
 			Override: &policy.Override{Limits: map[string]policy.TierLimit{"a": {Refill: &quota}}}}},
 	} {
-		sum := fingerprint(&r)
+		sum := Fingerprint(&r)
 		if seen[sum] != "" {
 			t.Errorf("%q and %q are the same request", name, seen[sum])
 		}
@@ -189,7 +189,7 @@ func TestFingerprintKnowsEveryField(t *testing.T) {
 	}
 	kim, lee := Request{Adjustment: &Adjustment{Amount: 1, Actor: "kim"}},
 		Request{Adjustment: &Adjustment{Amount: 1, Actor: "lee"}}
-	if fingerprint(&kim) != fingerprint(&lee) {
+	if Fingerprint(&kim) != Fingerprint(&lee) {
 		t.Error("a change sent again over another connection is another request")
 	}
 }

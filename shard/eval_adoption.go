@@ -12,10 +12,6 @@ import (
 	"github.com/stint-io/stint/shard/codec"
 )
 
-// adoptionFormat is the first byte of the adoption record: version, the limits with numbers changed by a revision, and
-// the text follow.
-const adoptionFormat = 1
-
 // renumbered is when a revision last changed the numbers of a limit, under any tier.
 type renumbered struct {
 	policy, limit string
@@ -111,8 +107,7 @@ func adoptPut(r policy.Revision, changes []renumbered) Put {
 		panic("shard: a revision of the policies without a version is adopted")
 	}
 	b := make([]byte, 0, 1+2*binary.MaxVarintLen64+len(r.Text))
-	b = binary.AppendUvarint(append(b, adoptionFormat), r.Version)
-	b = binary.AppendUvarint(b, uint64(len(changes)))
+	b = appendNumbers(append(b, recordFormat), r.Version, uint64(len(changes)))
 	for _, c := range changes {
 		b = binary.AppendUvarint(appendString(appendString(b, c.policy), c.limit), uint64(c.at))
 	}
@@ -167,12 +162,11 @@ func decodeAdoption(value []byte) (version uint64, text []byte, changes []renumb
 	codec.Byte(&c, &format)
 	c.Uint64(&version)
 	codec.List(&c, &changes, math.MaxInt, func(one *renumbered) {
-		c.Text(&one.policy)
-		c.Text(&one.limit)
+		c.Text(&one.policy, &one.limit)
 		codeTime(&c, &one.at)
 		one.policy, one.limit = strings.Clone(one.policy), strings.Clone(one.limit)
 	})
-	if c.Failed() || format != adoptionFormat || version == 0 {
+	if c.Failed() || format != recordFormat || version == 0 {
 		return 0, nil, nil, errors.New("shard: adoption record is malformed or of an unknown format")
 	}
 	return version, c.Rest(), changes, nil

@@ -23,10 +23,7 @@ const (
 	MaxNote  = 512
 )
 
-// auditFormat is the first byte of an audit record and of the ring's head.
-const auditFormat = 1
-
-// auditProblem refuses texts that would make an audit record too large.
+// auditProblem refuses texts that would make an audit record too large. nil leaves none.
 func (a *Adjustment) auditProblem() *Error {
 	switch {
 	case a == nil:
@@ -59,7 +56,7 @@ func (l auditLog) append(a AuditRecord) {
 	}
 	l.write(Put{Key: auditKey(place), Record: Record{Value: encodeAudit(&a), ForgetAt: limit.Forever}})
 	n++
-	head := encodeRecord(auditFormat, func(c *MessageCodec) { c.Uint64(&n) })
+	head := encodeRecord(func(c *MessageCodec) { c.Uint64(&n) })
 	l.write(Put{Key: string(auditHeadRecord), Record: Record{Value: head, ForgetAt: limit.Forever}})
 }
 
@@ -123,10 +120,7 @@ func proven(actor string) string {
 // count returns how many changes were ever recorded. If the record cannot be read, the count starts again from 0: a
 // broken audit log must not prevent changes.
 func (l auditLog) count() uint64 {
-	record, found := l.lookup(string(auditHeadRecord))
-	if !found {
-		return 0
-	}
+	record, _ := l.lookup(string(auditHeadRecord))
 	n, _ := decodeAuditHead(record.Value)
 	return n
 }
@@ -168,18 +162,14 @@ func (a *AuditRecord) size() int {
 }
 
 // encodeAudit writes a record. The shard is the one that the change was made on.
-func encodeAudit(a *AuditRecord) []byte {
-	return encodeRecord(auditFormat, func(c *MessageCodec) { c.audit(a) })
+func encodeAudit(a *AuditRecord) []byte { return encodeRecord(a.code) }
+
+func decodeAudit(value []byte) (AuditRecord, error) {
+	a, err := decodeRecord(value, "a change by hand", (*AuditRecord).code)
+	return *a, err
 }
 
-func decodeAudit(value []byte) (a AuditRecord, err error) {
-	if err = decodeRecord(value, auditFormat, "a change by hand", func(c *MessageCodec) { c.audit(&a) }); err != nil {
-		a = AuditRecord{}
-	}
-	return a, err
-}
-
-func decodeAuditHead(value []byte) (n uint64, err error) {
-	err = decodeRecord(value, auditFormat, "the number of changes", func(c *MessageCodec) { c.Uint64(&n) })
-	return n, err
+func decodeAuditHead(value []byte) (uint64, error) {
+	n, err := decodeRecord(value, "the number of changes", func(n *uint64, c *MessageCodec) { c.Uint64(n) })
+	return *n, err
 }

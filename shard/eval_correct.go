@@ -33,10 +33,7 @@ type Correction struct {
 	Period string
 }
 
-func (x *Correction) code(c *MessageCodec) {
-	c.Text(&x.Meter)
-	c.Text(&x.Period)
-}
+func (x *Correction) code(c *MessageCodec) { c.Text(&x.Meter, &x.Period) }
 
 // periodProblem returns the problem of a correction's period, as text that follows the name of the field, or "".
 func periodProblem(period string) string {

@@ -22,9 +22,6 @@ const (
 	MaxDocumentBytes = 192 << 10 // of its body, which leaves spare room in an entry of MaxEntryBytes
 )
 
-// documentFormat is the first byte of a document record.
-const documentFormat = 1
-
 // ReadDocument reads a document from a replica of the system shard, without a commit, so it may be behind. The body is
 // a copy. Version 0 means that the document does not exist. The error means that it exists but cannot be read.
 func ReadDocument(view Records, name string) (Document, error) {
@@ -34,8 +31,7 @@ func ReadDocument(view Records, name string) (Document, error) {
 // ReadNewerDocument is ReadDocument for a document that is newer than a version; otherwise it returns version 0 and
 // copies nothing.
 func ReadNewerDocument(view Records, name string, than uint64) (Document, error) {
-	record, found := view.Lookup(documentKey(name))
-	d, err := documentOf(name, record, found)
+	d, err := documentOf(name, view.Lookup)
 	switch {
 	case err != nil:
 		return Document{}, err
@@ -46,16 +42,17 @@ func ReadNewerDocument(view Records, name string, than uint64) (Document, error)
 	return d, nil
 }
 
-// documentOf decodes a looked-up record. The body shares the record's memory.
-func documentOf(name string, record Record, found bool) (Document, *Error) {
+// documentOf looks a document up. The body shares the record's memory.
+func documentOf(name string, lookup func(key string) (Record, bool)) (Document, *Error) {
+	record, found := lookup(documentKey(name))
 	if !found {
 		return Document{}, nil
 	}
-	d, err := decodeDocument(record.Value)
-	if err != nil {
-		return Document{}, unreadable("document", fmt.Sprintf("%q", name), err)
+	version, body, ok := versioned(record.Value)
+	if !ok {
+		return Document{}, unreadable("document", fmt.Sprintf("%q", name), errMalformedDocument)
 	}
-	return d, nil
+	return Document{Version: version, Body: body}, nil
 }
 
 func documentKey(name string) string { return string(documentRecord) + name }
@@ -63,25 +60,16 @@ func documentKey(name string) string { return string(documentRecord) + name }
 // encodeDocument writes the record: format, version, body.
 func encodeDocument(version uint64, body []byte) []byte {
 	b := make([]byte, 0, 1+binary.MaxVarintLen64+len(body))
-	b = binary.AppendUvarint(append(b, documentFormat), version)
+	b = binary.AppendUvarint(append(b, recordFormat), version)
 	return append(b, body...)
 }
 
-// decodeDocument reads a record. The body shares the memory of value.
-func decodeDocument(value []byte) (Document, error) {
-	version, body, ok := versioned(value, documentFormat)
-	if !ok {
-		return Document{}, errMalformedDocument
-	}
-	return Document{Version: version, Body: body}, nil
-}
-
 // versioned reads a record of a format, a version and a body, which shares the memory of value.
-func versioned(value []byte, format byte) (version uint64, body []byte, ok bool) {
-	c, first := codec.Over(value), byte(0)
-	codec.Byte(&c, &first)
+func versioned(value []byte) (version uint64, body []byte, ok bool) {
+	c, format := codec.Over(value), byte(0)
+	codec.Byte(&c, &format)
 	c.Uint64(&version)
-	return version, c.Rest(), !c.Failed() && first == format && version > 0
+	return version, c.Rest(), !c.Failed() && format == recordFormat && version > 0
 }
 
 var errMalformedDocument = errors.New("shard: document record is malformed or of an unknown format")
@@ -94,7 +82,7 @@ func (ds documents) fetch(r *Request) Result {
 	if err := r.documentProblem(ds.at.Shard); err != nil {
 		return Result{Err: err}
 	}
-	document, err := ds.document(r.Document)
+	document, err := documentOf(r.Document, ds.lookup)
 	if err != nil {
 		return Result{Err: err}
 	}
@@ -108,7 +96,7 @@ func (ds documents) swap(r *Request) Result {
 	if err := r.documentProblem(ds.at.Shard); err != nil {
 		return Result{Err: err}
 	}
-	before, err := ds.document(r.Document)
+	before, err := documentOf(r.Document, ds.lookup)
 	if err != nil {
 		return Result{Err: err}
 	}
@@ -123,12 +111,6 @@ func (ds documents) swap(r *Request) Result {
 		ds.writeHistory(r, version+1)
 	}
 	return ds.answerOf(SystemAnswer{Document: Document{Version: version + 1}})
-}
-
-// document returns the document with a name after the earlier requests of the batch.
-func (ds documents) document(name string) (Document, *Error) {
-	record, found := ds.lookup(documentKey(name))
-	return documentOf(name, record, found)
 }
 
 func (r *Request) documentProblem(shard ID) *Error {

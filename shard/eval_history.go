@@ -24,7 +24,7 @@ type DocumentChange struct {
 func (ds documents) writeHistory(r *Request, version uint64) {
 	name := HistoryOf(r.Document)
 	var changes []DocumentChange
-	history, problem := ds.document(name)
+	history, problem := documentOf(name, ds.lookup)
 	if problem == nil {
 		changes, _ = DocumentChanges(history)
 	}

@@ -37,27 +37,19 @@ type outboxHead struct {
 	lost        uint64
 }
 
-// outboxFormat is the first byte of the head.
-const outboxFormat = 1
-
-func (h *outboxHead) encode() []byte { return encodeRecord(outboxFormat, h.code) }
-
 func (h *outboxHead) code(c *MessageCodec) {
-	for _, n := range []*uint64{&h.first, &h.next, &h.waiting, &h.bytes, &h.dead, &h.died, &h.past, &h.lost} {
-		c.Uint64(n)
-	}
+	c.Uint64(&h.first, &h.next, &h.waiting, &h.bytes, &h.dead, &h.died, &h.past, &h.lost)
 	if h.first > h.next || h.waiting > h.next-h.first || h.dead > deadKept {
 		c.Fail()
 	}
 }
 
-func outboxHeadOf(record Record, found bool) (h outboxHead, err error) {
-	if found {
-		if err = decodeRecord(record.Value, outboxFormat, "the outbox", h.code); err != nil {
-			h = outboxHead{}
-		}
+func outboxHeadOf(record Record, found bool) (outboxHead, error) {
+	if !found {
+		return outboxHead{}, nil
 	}
-	return h, err
+	h, err := decodeRecord(record.Value, "the outbox", (*outboxHead).code)
+	return *h, err
 }
 
 // span returns the numbers [first, end) that a list may have.
@@ -90,13 +82,12 @@ type outbox struct {
 
 // openOutbox reads the outbox. If its head cannot be read it begins again: a broken outbox must not prevent decisions.
 func openOutbox(b *batch) *outbox {
-	record, found := b.lookup(string(outboxRecord))
-	h, _ := outboxHeadOf(record, found)
+	h, _ := outboxHeadOf(b.lookup(string(outboxRecord)))
 	return &outbox{b, h}
 }
 
 func (o *outbox) save() {
-	o.write(Put{Key: string(outboxRecord), Record: Record{Value: o.head.encode(), ForgetAt: limit.Forever}})
+	o.write(Put{Key: string(outboxRecord), Record: Record{Value: encodeRecord(o.head.code), ForgetAt: limit.Forever}})
 }
 
 // fire writes the events of the thresholds that a counter has crossed.
@@ -131,8 +122,7 @@ func bitOf(b bool) uint64 { return uint64(bit(b)) }
 func (o *outbox) enqueue(e *Event) {
 	e.Number = o.head.next
 	o.head.next++
-	o.head.waiting++
-	o.head.bytes += o.putWaiting(e)
+	o.putWaiting(e)
 	for o.head.bytes > outboxMost && o.head.waiting > 1 { //mutant:full-outbox-grows
 		oldest, found := o.oldest()
 		if !found {
@@ -143,11 +133,12 @@ func (o *outbox) enqueue(e *Event) {
 	}
 }
 
-// putWaiting writes the record of a waiting event and returns its size.
-func (o *outbox) putWaiting(e *Event) uint64 {
-	p := Put{Key: eventKey(EventsWaiting, e.Number), Record: Record{Value: e.append(nil), ForgetAt: limit.Forever}}
+// putWaiting writes the record of a waiting event. drop undoes it.
+func (o *outbox) putWaiting(e *Event) {
+	p := Put{Key: eventKey(EventsWaiting, e.Number), Record: Record{Value: e.encode(), ForgetAt: limit.Forever}}
 	o.write(p)
-	return uint64(len(p.Key) + len(p.Value))
+	o.head.waiting++
+	o.head.bytes += uint64(len(p.Key) + len(p.Value))
 }
 
 // oldest returns the oldest waiting event, and skips numbers without one. It finds none if there are too many of those:
@@ -205,16 +196,14 @@ func (o *outbox) release(p EventPlace, sink string) (Event, bool) {
 	if !found || i < 0 {
 		return e, false
 	}
-	whole := e
 	e.Sinks = slices.Delete(slices.Clone(e.Sinks), i, i+1)
-	o.remove(&whole)
+	o.remove(&e)
 	if len(e.Sinks) == 0 { //mutant:event-leaves-with-one-sink
 		past := e
 		o.keepPast(&past)
 		return e, true
 	}
-	o.head.waiting++
-	o.head.bytes += o.putWaiting(&e)
+	o.putWaiting(&e)
 	return e, true
 }
 
@@ -231,14 +220,14 @@ func (o *outbox) bury(e Event, sinks []string, why string) {
 		o.head.dead++
 	}
 	o.head.died++
-	o.write(Put{Key: key, Record: Record{Value: e.append(nil), ForgetAt: limit.Forever}})
+	o.write(Put{Key: key, Record: Record{Value: e.encode(), ForgetAt: limit.Forever}})
 }
 
 // keepPast keeps an event without waiting sinks among the newest.
 func (o *outbox) keepPast(e *Event) {
 	e.Number, e.Sinks = o.head.past, nil
 	o.head.past++
-	o.write(Put{Key: eventKey(EventsPast, e.Number), Record: Record{Value: e.append(nil), ForgetAt: limit.Forever}})
+	o.write(Put{Key: eventKey(EventsPast, e.Number), Record: Record{Value: e.encode(), ForgetAt: limit.Forever}})
 }
 
 // revive moves a dead letter, or one sink's part of it, back into the outbox.
@@ -252,7 +241,7 @@ func (o *outbox) revive(p EventPlace, sink string) bool {
 	if sink != "" && len(e.Sinks) > 1 {
 		again.Sinks = []string{sink}
 		e.Sinks = slices.DeleteFunc(slices.Clone(e.Sinks), func(s string) bool { return s == sink })
-		o.write(Put{Key: key, Record: Record{Value: e.append(nil), ForgetAt: limit.Forever}})
+		o.write(Put{Key: key, Record: Record{Value: e.encode(), ForgetAt: limit.Forever}})
 	} else {
 		o.head.dead -= min(1, o.head.dead)
 		o.write(Put{Key: key})
@@ -335,21 +324,12 @@ func (b *batch) eventPage(q *EventsQuery) Result {
 	if q.List > EventsPast {
 		return Result{Err: errUnknownEvents}
 	}
-	page, err := ReadEvents(batchRecords{b, b.view}, *q)
+	page, err := eventsOf(b.lookup, q)
 	if err != nil {
 		return Result{Err: unreadable("", "the outbox", err)}
 	}
 	return b.answerOf(SystemAnswer{Events: &page})
 }
-
-// batchRecords are the records after the earlier requests of the batch.
-type batchRecords struct {
-	batch *batch
-	Records
-}
-
-// Lookup implements Records.
-func (v batchRecords) Lookup(key string) (Record, bool) { return v.batch.lookup(key) }
 
 // noteSpike writes the event of a spike and its cooldown.
 func (b *batch) noteSpike(r *Request, s *Spike) Result {
@@ -366,12 +346,11 @@ func (b *batch) noteSpike(r *Request, s *Spike) Result {
 		s.At+limit.Time(SpikeFresh) < b.at.Now {
 		return Result{Decision: d}
 	}
-	key := cooldownKey(r.Namespace, entry.Policy, entry.Key)
+	key := string(appendKeyOf(nil, cooldownRecord, r.Namespace, entry.Policy, entry.Key))
 	if _, found := b.lookup(key); found { //mutant:spike-reported-twice
 		return Result{Decision: d}
 	}
-	b.write(Put{Key: key, Record: Record{Value: []byte{cooldownFormat},
-		ForgetAt: b.at.Now + limit.Time(SpikeCooldown)}})
+	b.write(Put{Key: key, Record: Record{Value: []byte{recordFormat}, ForgetAt: b.at.Now + limit.Time(SpikeCooldown)}})
 	o := openOutbox(b)
 	start := b.at.Now - b.at.Now%limit.Time(SpikeFresh)
 	o.add(&Event{
@@ -391,9 +370,6 @@ func (b *batch) noteSpike(r *Request, s *Spike) Result {
 	b.number(&d)
 	return Result{Decision: d}
 }
-
-// cooldownFormat is the only byte of the record of a cooldown.
-const cooldownFormat = 1
 
 // notePush notes how far a push has come.
 func (b *batch) notePush(p Push) Result {

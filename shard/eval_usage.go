@@ -68,9 +68,7 @@ func UsageRequest(namespace string, id ID, q UsageQuery) Request {
 }
 
 func (q *UsageQuery) code(c *MessageCodec) {
-	c.Text(&q.Policy)
-	c.Text(&q.Key)
-	c.Text(&q.Starts)
+	c.Text(&q.Policy, &q.Key, &q.Starts)
 	q.From.code(c)
 }
 
@@ -234,8 +232,7 @@ func (p *UsagePage) code(c *MessageCodec) {
 	codec.List(&c.Codec, &p.Periods, math.MaxInt, func(u *Usage) {
 		same, corrected := u.Policy == before.Policy && u.Key == before.Key, u.Corrections != 0
 		if c.Flags(&u.Recovered, &same, &corrected); !same {
-			c.Text(&u.Policy)
-			c.Text(&u.Key)
+			c.Text(&u.Policy, &u.Key)
 		} else if c.Reading() {
 			u.Policy, u.Key = before.Policy, before.Key
 		}
@@ -246,18 +243,13 @@ func (p *UsagePage) code(c *MessageCodec) {
 		if codec.Int(&c.Codec, &open); c.Reading() {
 			u.End, u.Final = u.Start+long, u.Start+long+open
 		}
-		c.Uint64(&u.Units)
-		c.Uint64(&u.Credits)
-		c.Uint64(&u.Revision)
+		c.Uint64(&u.Units, &u.Credits, &u.Revision)
 		if corrected {
 			codec.Int(&c.Codec, &u.Corrections)
 		}
 		before = *u
 	})
-	codec.List(&c.Codec, &p.Unreadable, math.MaxInt, func(u *Usage) {
-		c.Text(&u.Policy)
-		c.Text(&u.Key)
-	})
+	codec.List(&c.Codec, &p.Unreadable, math.MaxInt, func(u *Usage) { c.Text(&u.Policy, &u.Key) })
 }
 
 // UsageOf reads the page in the answer to a UsageRequest for a namespace.

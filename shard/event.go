@@ -66,20 +66,15 @@ func (e *Event) ID(ledger string) string {
 	for _, part := range []string{ledger, e.Namespace, e.Policy, e.Key, e.Limit} {
 		b = appendString(b, part)
 	}
-	b = append(b, byte(e.Kind))
-	for _, n := range []uint64{e.Units, uint64(e.Start), uint64(e.End)} { //mutant:event-id-changes-with-use
-		b = binary.AppendUvarint(b, n)
-	}
+	//mutant:event-id-changes-with-use
+	b = appendNumbers(append(b, byte(e.Kind)), e.Units, uint64(e.Start), uint64(e.End))
 	sum := sha256.Sum256(b)
 	return "evt_" + hex.EncodeToString(sum[:16])
 }
 
-// eventFormat is the first byte of an event's record.
-const eventFormat = 1
-
-// append writes an event: format, then the fields in order.
-func (e *Event) append(b []byte) []byte {
-	c := MessageWriter(b)
+// encode writes an event.
+func (e *Event) encode() []byte {
+	c := MessageWriter(nil)
 	e.code(&c)
 	return c.Written()
 }
@@ -94,26 +89,22 @@ func decodeEvent(value []byte) (e Event, err error) {
 	return e, nil
 }
 
+// code is an event with its format, which it has in answers, too.
 func (e *Event) code(c *MessageCodec) {
-	format := byte(eventFormat)
+	format := byte(recordFormat)
 	codec.Byte(&c.Codec, &format)
 	codec.Byte(&c.Codec, &e.Kind)
 	c.Flags(&e.Shadow)
 	c.Uint64(&e.Number)
 	codec.Uint(&c.Codec, &e.At, math.MaxInt64)
-	for _, text := range []*string{&e.Namespace, &e.Policy, &e.Key, &e.Limit} {
-		c.Text(text)
-	}
+	c.Text(&e.Namespace, &e.Policy, &e.Key, &e.Limit)
 	codec.Uint(&c.Codec, &e.Threshold.Percent, math.MaxUint32)
-	for _, n := range []*uint64{&e.Threshold.Units, &e.Units, &e.Used, &e.Quota} {
-		c.Uint64(n)
-	}
+	c.Uint64(&e.Threshold.Units, &e.Units, &e.Used, &e.Quota)
 	codec.Uint(&c.Codec, &e.Start, math.MaxInt64)
 	codec.Uint(&c.Codec, &e.End, math.MaxInt64)
-	c.Uint64(&e.Denials)
-	c.Uint64(&e.Mean)
-	codec.List(&c.Codec, &e.Sinks, math.MaxInt, c.Text)
-	if c.Text(&e.Why); format != eventFormat || e.Kind < EventThreshold || e.Kind > EventSpike || e.End < e.Start {
+	c.Uint64(&e.Denials, &e.Mean)
+	codec.List(&c.Codec, &e.Sinks, math.MaxInt, func(name *string) { c.Text(name) })
+	if c.Text(&e.Why); format != recordFormat || e.Kind < EventThreshold || e.Kind > EventSpike || e.End < e.Start {
 		c.Fail()
 	}
 }
@@ -157,9 +148,10 @@ const (
 
 // ReadEvents reads a page of a shard's events, without a commit, so it may be behind. It leaves out an event that this
 // version cannot read, which stays in its place.
-func ReadEvents(view Records, q EventsQuery) (EventsPage, error) {
-	record, found := view.Lookup(string(outboxRecord))
-	h, err := outboxHeadOf(record, found)
+func ReadEvents(view Records, q EventsQuery) (EventsPage, error) { return eventsOf(view.Lookup, &q) }
+
+func eventsOf(lookup func(key string) (Record, bool), q *EventsQuery) (EventsPage, error) {
+	h, err := outboxHeadOf(lookup(string(outboxRecord)))
 	if err != nil {
 		return EventsPage{}, err
 	}
@@ -171,7 +163,7 @@ func ReadEvents(view Records, q EventsQuery) (EventsPage, error) {
 		most = min(q.Most, most)
 	}
 	for looked := 0; p.Next < end && looked < eventsLooked; looked++ {
-		record, found := view.Lookup(eventKey(q.List, p.Next))
+		record, found := lookup(eventKey(q.List, p.Next))
 		if found {
 			if bytes += len(record.Value); len(p.Events) > 0 && bytes > eventsBytes || len(p.Events) >= most {
 				break
@@ -273,9 +265,7 @@ func EventsOf(d *Decision) (EventsPage, error) {
 func (p *EventsPage) code(c *MessageCodec) {
 	c.Uint64(&p.Next)
 	c.Flags(&p.More)
-	for _, n := range []*uint64{&p.Waiting, &p.WaitingBytes, &p.Dead, &p.Lost} {
-		c.Uint64(n)
-	}
+	c.Uint64(&p.Waiting, &p.WaitingBytes, &p.Dead, &p.Lost)
 	codec.List(&c.Codec, &p.Events, math.MaxInt, func(e *Event) { e.code(c) })
 }
 
@@ -317,8 +307,7 @@ func SpikeRequest(s *Spike) Request {
 // code leaves out the names, which the request has.
 func (s *Spike) code(c *MessageCodec) {
 	codec.Int(&c.Codec, &s.At)
-	c.Uint64(&s.Denials)
-	c.Uint64(&s.Mean)
+	c.Uint64(&s.Denials, &s.Mean)
 }
 
 // The times of spikes.
@@ -348,8 +337,7 @@ func PushRequest(id ID, p *Push) Request {
 }
 
 func (p *Push) code(c *MessageCodec) {
-	c.Text(&p.Sink)
-	c.Text(&p.Period)
+	c.Text(&p.Sink, &p.Period)
 	c.Uint64(&p.Version)
 	codec.Int(&c.Codec, &p.Until)
 	c.Bytes(&p.Position, PushPositionMost)
@@ -365,11 +353,8 @@ func pushKey(sink, period string) string {
 	return string(append(appendString([]byte{pushRecord}, sink), period...))
 }
 
-// pushFormat is the first byte of the record of a position.
-const pushFormat = 1
-
 func (p *Push) encode() []byte {
-	return append(binary.AppendUvarint([]byte{pushFormat}, p.Version), p.Position...)
+	return append(binary.AppendUvarint([]byte{recordFormat}, p.Version), p.Position...)
 }
 
 func pushOf(sink, period string, record Record, found bool) (Push, error) {
@@ -377,7 +362,7 @@ func pushOf(sink, period string, record Record, found bool) (Push, error) {
 	if !found {
 		return p, nil
 	}
-	version, position, ok := versioned(record.Value, pushFormat)
+	version, position, ok := versioned(record.Value)
 	if !ok {
 		return p, fmt.Errorf("shard: the position of a push to %q is malformed or of an unknown format", sink)
 	}

@@ -16,16 +16,10 @@ type FinalQuery struct {
 	Most           int        // periods; more only of one key, as its periods are together
 }
 
-// FinalView is the input of ReadFinalUsage: a *State.
-type FinalView interface {
-	Records
-	Time() limit.Time
-}
-
 // ReadFinalUsage reads a page of final bills, of all namespaces, without a commit. Bills that were final at the shard's
 // time do not change any more, so it is not behind; it includes the installed corrections. The page's Through is that
 // of the query.
-func ReadFinalUsage(view FinalView, policies *policy.Set, q FinalQuery) (UsagePage, error) {
+func ReadFinalUsage(view *State, policies *policy.Set, q FinalQuery) (UsagePage, error) {
 	mark, err := readRestoreMark(view)
 	if err != nil {
 		return UsagePage{}, err

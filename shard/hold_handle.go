@@ -172,9 +172,7 @@ func (t *Target) code(c *MessageCodec, namespace *string) {
 func (c *MessageCodec) handleEntry(e *Entry) {
 	inline, counted := e.Limits != nil, len(e.Counted) > 0
 	c.Flags(&inline, &counted)
-	c.Text(&e.Policy)
-	c.Text(&e.Key)
-	c.Text(&e.Tier)
+	c.Text(&e.Policy, &e.Key, &e.Tier)
 	c.Uint64(&e.Cost)
 	if inline {
 		n := c.Count(len(e.Limits))

@@ -76,10 +76,7 @@ const leaseSpentLate = policy.LeaseForMax + 500e3
 
 func (t *LeaseTerms) code(c *MessageCodec) {
 	c.Text(&t.Holder)
-	c.Uint64(&t.Number)
-	c.Uint64(&t.Units)
-	c.Uint64(&t.Returned)
-	c.Uint64(&t.Spent)
+	c.Uint64(&t.Number, &t.Units, &t.Returned, &t.Spent)
 }
 
 func (l *Leased) code(c *MessageCodec) {

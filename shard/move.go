@@ -141,8 +141,7 @@ func (t *MoveTerms) code(c *MessageCodec) {
 	c.Uint64(&t.Generation)
 	codec.Byte(&c.Codec, &t.Step)
 	t.Frozen.code(c)
-	c.Uint64(&t.Place)
-	c.Uint64(&t.Page)
+	c.Uint64(&t.Place, &t.Page)
 	t.Put.code(c)
 }
 
@@ -164,10 +163,7 @@ func (s *SlotStatus) code(c *MessageCodec) {
 	c.Uint64(&s.Generation)
 	codec.Uint(&c.Codec, &s.Other, math.MaxUint32)
 	codec.Int(&c.Codec, &s.Time)
-	c.Uint64(&s.Pages)
-	c.Uint64(&s.Place)
-	c.Uint64(&s.Revision)
-	c.Uint64(&s.Restored)
+	c.Uint64(&s.Pages, &s.Place, &s.Revision, &s.Restored)
 	c.Flags(&s.Ended)
 	codec.List(&c.Codec, &s.Pushes, math.MaxInt, func(r *MovedRecord) { r.code(c) })
 }

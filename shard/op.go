@@ -47,9 +47,6 @@ func (r *Request) CountsOnce() bool {
 // shard's time. An aborted ruling is remembered for longer than any Conclude of the operation is accepted.
 const ConcludeWithin = limit.Span(60e6)
 
-// OperationFingerprint distinguishes requests that use the same id, by the entries that the client has sent.
-func OperationFingerprint(whole *Request) uint64 { return fingerprint(whole) }
-
 // Leg is the part of an operation in one other slot, with the answer of its shard.
 type Leg struct {
 	Slot     slot.ID

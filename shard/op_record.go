@@ -13,12 +13,6 @@ import (
 // keeps a ruling: the outcome of the whole. Both begin with the instant at which they need action, so that the index of
 // State need not decode the rest.
 
-// The formats, each in the first byte of its record.
-const (
-	legFormat    = 1
-	rulingFormat = 1
-)
-
 // dueBytes is the size of the format and the instant.
 const dueBytes = 1 + 8
 
@@ -92,11 +86,10 @@ func dueOf(value []byte) limit.Time {
 	return limit.Time(binary.LittleEndian.Uint64(value[1:]))
 }
 
-func (l *leg) encode() []byte { return encodeRecord(legFormat, l.code) }
+func (l *leg) encode() []byte { return encodeRecord(l.code) }
 
 func decodeLeg(value []byte) (*leg, error) {
-	l := new(leg)
-	return l, decodeRecord(value, legFormat, "an operation's leg", l.code)
+	return decodeRecord(value, "an operation's leg", (*leg).code)
 }
 
 func (l *leg) code(c *MessageCodec) {
@@ -120,11 +113,10 @@ func (c *MessageCodec) due(due *limit.Time) {
 	}
 }
 
-func (u *ruling) encode() []byte { return encodeRecord(rulingFormat, u.code) }
+func (u *ruling) encode() []byte { return encodeRecord(u.code) }
 
 func decodeRuling(value []byte) (*ruling, error) {
-	u := new(ruling)
-	return u, decodeRecord(value, rulingFormat, "an operation's ruling", u.code)
+	return decodeRecord(value, "an operation's ruling", (*ruling).code)
 }
 
 func (u *ruling) code(c *MessageCodec) {
@@ -155,7 +147,7 @@ func (l *ruled) code(c *MessageCodec) {
 	c.Flags(&l.Allowed, &l.pending, &hasActual)
 	c.part(&l.Decision)
 	if hasActual {
-		codec.List(&c.Codec, &l.actual, MaxEntries, c.Uint64)
+		codec.List(&c.Codec, &l.actual, MaxEntries, func(n *uint64) { c.Uint64(n) })
 	}
 }
 

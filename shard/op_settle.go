@@ -49,7 +49,7 @@ func (e homeEvaluation) settleHome() Result {
 	if err != nil {
 		return Result{Err: err}
 	}
-	print := fingerprint(e.r)
+	print := Fingerprint(e.r)
 	switch {
 	case u != nil && u.settled != nil && u.settled.fingerprint == print:
 		d := u.settled.answer

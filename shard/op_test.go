@@ -428,7 +428,7 @@ func TestAnExtensionOfAnOperationCountsOnceForItsNumber(t *testing.T) {
 func TestCopiesOfAnOperationAreAnsweredByItsRuling(t *testing.T) {
 	c := newCrossing(t)
 	alone := Request{Op: Check, Namespace: "default", ID: "x", Entries: []Entry{{Policy: "p", Key: "k", Cost: 3}}}
-	c.about.Fingerprint = OperationFingerprint(&alone)
+	c.about.Fingerprint = Fingerprint(&alone)
 	first := c.conclude(origin+1, true, 0).Decision
 	opened := c.must(origin+2, Request{Op: OpenSession})
 	alone.Session, alone.Number = opened.Session(), 1

@@ -290,7 +290,7 @@ func markedCounter() *counter {
 func TestGoldenBytesOfEvents(t *testing.T) {
 	var b strings.Builder
 	for _, e := range everyEvent() {
-		value := e.append(nil)
+		value := e.encode()
 		fmt.Fprintf(&b, "event %s\n  %x\n", e.ID("ledger"), value)
 		if back, err := decodeEvent(value); err != nil || !reflect.DeepEqual(back, e) {
 			t.Errorf("%v: it came back as %+v", err, back)
@@ -304,7 +304,7 @@ func TestGoldenBytesOfEvents(t *testing.T) {
 	head := outboxHead{1, 400, 300, 5000, 7, 2000, 9, 3}
 	page := EventsPage{Events: everyEvent(), Next: 301, More: true, Waiting: 2, WaitingBytes: 300, Dead: 4, Lost: 5}
 	push := Push{Version: 3, Position: []byte("here")}
-	fmt.Fprintf(&b, "outbox\n  %x\npage\n  %x\nchanged\n  %x\npush %q\n  %x\n", head.encode(),
+	fmt.Fprintf(&b, "outbox\n  %x\npage\n  %x\nchanged\n  %x\npush %q\n  %x\n", encodeRecord(head.code),
 		resultMessage(&Result{Decision: Decision{System: &SystemAnswer{Events: &page}}}),
 		resultMessage(
 			&Result{Decision: Decision{System: &SystemAnswer{Changed: &EventsChanged{Done: 300, More: true}}}}),
@@ -313,7 +313,7 @@ func TestGoldenBytesOfEvents(t *testing.T) {
 	both := manyMeters()
 	both.marks = markedCounter().marks
 	fmt.Fprintf(&b, "  %x\nkeys %q %q %q %q\n", both.encode(origin+6).Value, eventKey(EventsWaiting, 300),
-		eventKey(EventsDead, 1025), eventKey(EventsPast, 3), cooldownKey("default", "p", "k"))
+		eventKey(EventsDead, 1025), eventKey(EventsPast, 3), appendKeyOf(nil, cooldownRecord, "default", "p", "k"))
 	places := []EventPlace{{300, origin}}
 	for _, r := range []Request{EventsRequest(3, EventsQuery{List: EventsDead, From: 300, Namespace: "n", Most: 9}),
 		AcknowledgeRequest(3, "ops", places), GiveUpRequest(3, "ops", places, "it answered 500"),
@@ -323,7 +323,7 @@ func TestGoldenBytesOfEvents(t *testing.T) {
 	}
 	golden(t, "testdata/events.golden", b.String())
 
-	if back, err := outboxHeadOf(Record{Value: head.encode()}, true); err != nil || back != head {
+	if back, err := outboxHeadOf(Record{Value: encodeRecord(head.code)}, true); err != nil || back != head {
 		t.Errorf("%v: the head came back as %+v", err, back)
 	}
 	if back, err := EventsOf(resultBack(t, &SystemAnswer{Events: &page})); err != nil ||
@@ -348,10 +348,10 @@ func TestGoldenBytesOfEvents(t *testing.T) {
 // No bytes of a record or a body make the readers of events panic, and what they read is written as it was.
 func FuzzEvents(f *testing.F) {
 	for _, e := range everyEvent() {
-		f.Add(e.append(nil))
+		f.Add(e.encode())
 	}
 	head := outboxHead{1, 400, 300, 5000, 7, 2000, 9, 3}
-	f.Add(head.encode())
+	f.Add(encodeRecord(head.code))
 	f.Add(markedCounter().encode(origin).Value)
 	acknowledge, spike := AcknowledgeRequest(3, "ops", []EventPlace{{300, origin}}),
 		SpikeRequest(&Spike{Policy: "p", Key: "k", At: origin})
@@ -359,12 +359,12 @@ func FuzzEvents(f *testing.F) {
 	f.Add([]byte(requestMessage(&spike)))
 	f.Fuzz(func(t *testing.T, value []byte) {
 		if e, err := decodeEvent(value); err == nil {
-			if back, err := decodeEvent(e.append(nil)); err != nil || !reflect.DeepEqual(back, e) {
+			if back, err := decodeEvent(e.encode()); err != nil || !reflect.DeepEqual(back, e) {
 				t.Fatalf("%+v came back as %+v, %v", e, back, err)
 			}
 		}
 		if h, err := outboxHeadOf(Record{Value: value}, true); err == nil {
-			if back, err := outboxHeadOf(Record{Value: h.encode()}, true); err != nil || back != h {
+			if back, err := outboxHeadOf(Record{Value: encodeRecord(h.code)}, true); err != nil || back != h {
 				t.Fatalf("%+v came back as %+v, %v", h, back, err)
 			}
 		}

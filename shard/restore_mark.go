@@ -15,9 +15,6 @@ import (
 // the policy or the mark says keep. No timer ends it: a full limit is at rest again when all that may have been taken
 // no longer counts.
 
-// restoreMarkFormat is the first byte of the mark.
-const restoreMarkFormat = 1
-
 // restoreMark is what a shard remembers of its restore. It is immutable.
 type restoreMark struct {
 	full limit.Full
@@ -66,29 +63,20 @@ func (m *restoreMark) keeps(policy, limit string) bool {
 	return slices.Contains(m.keep, Kept{policy, ""}) || limit != "" && slices.Contains(m.keep, Kept{policy, limit})
 }
 
-func (m *restoreMark) encode() []byte { return encodeRecord(restoreMarkFormat, m.code) }
+func (m *restoreMark) encode() []byte { return encodeRecord(m.code) }
 
 func (m *restoreMark) code(c *MessageCodec) {
 	codec.Uint(&c.Codec, &m.full.At, uint64(limit.MaxTime))
 	codec.Uint(&c.Codec, &m.full.Hold, uint64(limit.MaxPeriod))
-	codec.List(&c.Codec, &m.keep, math.MaxInt, func(k *Kept) {
-		c.Text(&k.Policy)
-		c.Text(&k.Limit)
-	})
+	codec.List(&c.Codec, &m.keep, math.MaxInt, func(k *Kept) { c.Text(&k.Policy, &k.Limit) })
 	codec.List(&c.Codec, &m.gaps, math.MaxInt, func(g *historyGap) {
 		codec.Uint(&c.Codec, &g.shard, math.MaxUint32)
-		for _, n := range []*uint64{&g.epoch, &g.seq, &g.before} {
-			c.Uint64(n)
-		}
+		c.Uint64(&g.epoch, &g.seq, &g.before)
 	})
 }
 
 func decodeRestoreMark(value []byte) (*restoreMark, error) {
-	m := new(restoreMark)
-	if err := decodeRecord(value, restoreMarkFormat, "the restore", m.code); err != nil {
-		return nil, err
-	}
-	return m, nil
+	return decodeRecord(value, "the restore", (*restoreMark).code)
 }
 
 func readRestoreMark(view Records) (*restoreMark, error) {

@@ -38,9 +38,6 @@ const (
 	sessionTallies = 4096
 )
 
-// sessionFormat is the first byte of a session record.
-const sessionFormat = 1
-
 // session is the shard's memory of one session, while an evaluation works on it.
 type session struct {
 	name    Session
@@ -90,7 +87,7 @@ func (s *session) put(now limit.Time) Put {
 
 func (s *session) encode() []byte {
 	s.dropAnswers()
-	c := codec.Writer(append(make([]byte, 0, s.size()), sessionFormat))
+	c := codec.Writer(append(make([]byte, 0, s.size()), recordFormat))
 	s.code(&c)
 	return c.Written()
 }
@@ -112,7 +109,7 @@ func decodeSession(name Session, value []byte) (*session, error) {
 	codec.Byte(&c, &format)
 	s.code(&c)
 	s.written = s.acked
-	if !c.Whole() || format != sessionFormat || !s.kept.within(&s.counted) || !s.denied.within(&s.counted) {
+	if !c.Whole() || format != recordFormat || !s.kept.within(&s.counted) || !s.denied.within(&s.counted) {
 		return nil, errors.New("shard: session record is malformed or of an unknown format")
 	}
 	return s, nil

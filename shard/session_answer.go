@@ -1,7 +1,6 @@
 package shard
 
 import (
-	"encoding/binary"
 	"math"
 	"slices"
 
@@ -56,9 +55,8 @@ func (s *session) answer(number uint64, r *Request, d *Decision) {
 		return
 	}
 	if u.bytes == nil {
-		b := binary.AppendUvarint(u.room[:0], d.Position.Epoch)
-		b = binary.AppendUvarint(b, d.Position.Seq)
-		u.bytes, u.shapes = binary.AppendUvarint(b, uint64(d.DecidedAt)), u.few[:0]
+		u.bytes = appendNumbers(u.room[:0], d.Position.Epoch, d.Position.Seq, uint64(d.DecidedAt))
+		u.shapes = u.few[:0]
 	}
 	if cap(u.bytes)-len(u.bytes) < 24 {
 		// in few steps: a batch may have thousands
@@ -260,8 +258,7 @@ func (a *answers) find(number uint64, shard ID, r *Request) (d Decision, found b
 	c := MessageReader(string(a.bytes))
 	c.names = r.Entries
 	d = Decision{Replayed: true, Position: Position{Shard: shard}}
-	c.Uint64(&d.Position.Epoch)
-	c.Uint64(&d.Position.Seq)
+	c.Uint64(&d.Position.Epoch, &d.Position.Seq)
 	codec.Uint(&c.Codec, &d.DecidedAt, math.MaxUint64)
 	var at uint64
 	var shape int

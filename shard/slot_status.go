@@ -9,9 +9,6 @@ import (
 	"github.com/stint-io/stint/shard/table"
 )
 
-// slotFormat is the first byte of the record of a slot.
-const slotFormat = 1
-
 // slotKeys has the keys of the records of all slots, one after the other, so that a lookup makes none: once a slot has
 // moved, each request looks for its own.
 var slotKeys = func() string {
@@ -32,16 +29,17 @@ func isSlotRecord(key string) bool { return len(key) > 0 && key[0] == slotRecord
 
 func (s SlotStatus) encode() []byte {
 	s.Revision, s.Restored = 0, 0 // the shard's, not the slot's
-	return encodeRecord(slotFormat, s.code)
+	return encodeRecord(s.code)
 }
 
 var errMalformedSlot = errors.New("shard: the record of a slot is malformed or of an unknown format")
 
-func decodeSlotStatus(value []byte) (s SlotStatus, err error) {
-	if decodeRecord(value, slotFormat, "a slot", s.code) != nil || s.State < SlotOwned || s.State > SlotAborted {
+func decodeSlotStatus(value []byte) (SlotStatus, error) {
+	s, err := decodeRecord(value, "a slot", (*SlotStatus).code)
+	if err != nil || s.State < SlotOwned || s.State > SlotAborted {
 		return SlotStatus{}, errMalformedSlot
 	}
-	return s, nil
+	return *s, nil
 }
 
 // readSlotStatus returns the record of a slot, or the zero value if there is none.

@@ -48,7 +48,7 @@ func (r *Router) operationOf(request *shard.Request) *operation {
 	o.home = request.Slot()
 	o.legs = legsBeside(o.home, o.at)
 	o.about = shard.Operation{ID: request.ID, Op: request.Op, Home: o.home, TTL: chargeTTL,
-		Fingerprint: shard.OperationFingerprint(request)}
+		Fingerprint: shard.Fingerprint(request)}
 	if request.ID == "" {
 		o.about.ID, o.about.Drawn = drawID(), true
 	}

@@ -84,6 +84,6 @@ func (o *operation) excess() *operation {
 	}
 	x.legs = legsBeside(x.home, x.at)
 	x.about = shard.Operation{ID: drawID(), Op: shard.Settle, Drawn: true, Home: x.home, TTL: chargeTTL,
-		Fingerprint: shard.OperationFingerprint(o.whole)}
+		Fingerprint: shard.Fingerprint(o.whole)}
 	return x
 }

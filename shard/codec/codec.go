@@ -59,13 +59,15 @@ func (c *Codec) Failed() bool { return c.failed }
 // Whole reports whether everything was read, and nothing was missing or malformed.
 func (c *Codec) Whole() bool { return !c.failed && c.in == "" }
 
-// Uint64 is a number of one to ten bytes, the shorter the smaller.
-func (c *Codec) Uint64(v *uint64) {
-	if c.reading {
-		*v = c.uvarint()
-		return
+// Uint64 is numbers of one to ten bytes each, the shorter the smaller.
+func (c *Codec) Uint64(numbers ...*uint64) {
+	for _, v := range numbers {
+		if c.reading {
+			*v = c.uvarint()
+		} else {
+			c.out = binary.AppendUvarint(c.out, *v)
+		}
 	}
-	c.out = binary.AppendUvarint(c.out, *v)
 }
 
 func (c *Codec) uvarint() uint64 {
@@ -87,26 +89,23 @@ func (c *Codec) uvarint() uint64 {
 
 // Fixed64 is a number of eight bytes, little endian.
 func (c *Codec) Fixed64(v *uint64) {
-	switch {
-	case !c.reading:
-		c.out = binary.LittleEndian.AppendUint64(c.out, *v)
-	case len(c.in) < 8:
-		*v = 0
-		c.Fail()
-	default:
-		*v = binary.LittleEndian.Uint64([]byte(c.in[:8]))
-		c.in = c.in[8:]
+	var b [8]byte
+	binary.LittleEndian.PutUint64(b[:], *v)
+	if c.Array(b[:]); c.reading {
+		*v = binary.LittleEndian.Uint64(b[:])
 	}
 }
 
-// Text is a text after its length.
-func (c *Codec) Text(v *string) {
-	if c.reading {
-		n := c.Count(0)
-		*v, c.in = c.in[:n], c.in[n:]
-		return
+// Text is texts, each after its length.
+func (c *Codec) Text(texts ...*string) {
+	for _, v := range texts {
+		if c.reading {
+			n := c.Count(0)
+			*v, c.in = c.in[:n], c.in[n:]
+		} else {
+			c.out = append(binary.AppendUvarint(c.out, uint64(len(*v))), *v...)
+		}
 	}
-	c.out = append(binary.AppendUvarint(c.out, uint64(len(*v))), *v...)
 }
 
 // Bytes is Text for bytes, of which a reader takes at most most. An empty slice is read as nil; another one is a copy.
