@@ -67,7 +67,7 @@ func (m *moveEvaluation) spanning() (open int, until limit.Time, of string) {
 }
 
 // pushes lists the records of how far the shard has pushed bills.
-func (m *moveEvaluation) pushes() (found []MovedRecord) {
+func (m *moveEvaluation) pushes() (found []Put) {
 	for key, r := range m.view.Scan(table.PartPlace(slot.Count)) {
 		if len(key) > 0 && key[0] == pushRecord && r.ForgetAt > m.at.Now {
 			found = append(found, recordCopy(key, r))
@@ -76,8 +76,8 @@ func (m *moveEvaluation) pushes() (found []MovedRecord) {
 	return found
 }
 
-func recordCopy(key []byte, r Record) MovedRecord {
-	return MovedRecord{Key: string(key), Value: append([]byte(nil), r.Value...), ForgetAt: r.ForgetAt}
+func recordCopy(key []byte, r Record) Put {
+	return Put{Key: string(key), Record: Record{Value: append([]byte(nil), r.Value...), ForgetAt: r.ForgetAt}}
 }
 
 // read answers a page. It ends between two places, never within one. The first also has what tells of the whole shard

@@ -99,18 +99,16 @@ func (m *moveEvaluation) waitsFor(at limit.Time) bool {
 }
 
 // store puts the records of a page. A shard without a mark of a restore, which has no slots, gets the other's.
-func (m *moveEvaluation) store(records []MovedRecord) *Error {
+func (m *moveEvaluation) store(records []Put) *Error {
 	for i := range records {
-		r := &records[i]
-		put := Put{Key: r.Key, Record: Record{Value: r.Value, ForgetAt: r.ForgetAt}}
-		switch {
+		switch r := &records[i]; {
 		case m.belongs(r.Key):
-			if !m.storeLeased(&put) { //mutant:moved-key-misses-a-lease
-				m.write(put)
+			if !m.storeLeased(r) { //mutant:moved-key-misses-a-lease
+				m.write(*r)
 			}
 		case r.Key == string(restoreRecord):
 			if _, found := m.lookup(r.Key); !found {
-				m.write(put)
+				m.write(*r)
 			}
 		case r.Key == string(adoptionRecord):
 			if err := m.learnRevisions(r.Value); err != nil { //mutant:moved-key-forgets-a-revision
@@ -194,21 +192,20 @@ func (m *moveEvaluation) takePushes() {
 	}
 	for _, r := range m.t.Frozen.Pushes {
 		if _, has := m.lookup(r.Key); !has && r.ForgetAt > m.at.Now && r.Key != "" && r.Key[0] == pushRecord {
-			theirs := map[ID]Record{m.t.From: {Value: r.Value, ForgetAt: r.ForgetAt}}
-			m.setPush(r.Key, nil, leastOf(theirs, []ID{m.t.From}, m.own))
+			m.setPush(r.Key, nil, leastOf(map[ID]Record{m.t.From: r.Record}, []ID{m.t.From}, m.own))
 		}
 	}
 }
 
 // lowerPushes makes the lesser of this shard's positions and those of From at MoveFreeze this shard's.
-func (m *moveEvaluation) lowerPushes(frozen []MovedRecord) {
+func (m *moveEvaluation) lowerPushes(frozen []Put) {
 	then := make(map[string]Record)
 	for _, r := range frozen {
-		then[r.Key] = Record{Value: r.Value, ForgetAt: r.ForgetAt}
+		then[r.Key] = r.Record
 	}
 	const before = System // stands for From at that time
 	for _, p := range m.pushes() {
-		found := map[ID]Record{m.at.Shard: {Value: p.Value, ForgetAt: p.ForgetAt}}
+		found := map[ID]Record{m.at.Shard: p.Record}
 		if r, has := then[p.Key]; has {
 			found[before] = r
 		}

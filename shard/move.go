@@ -66,20 +66,13 @@ type MoveTerms struct {
 
 // MovePage is a part of the records of a slot.
 type MovePage struct {
-	Records []MovedRecord
+	Records []Put
 	// Time is shard time of From when it read the page: records that had ended by then may be missing, so To must not
 	// take the slot before it. It may store the page: From reads it again at a later time if To refuses it, so a To with
 	// a time that is always behind would never have one.
 	Time limit.Time
 	Next uint64 // where the next page begins; 0 after the last one
 	Last bool
-}
-
-// MovedRecord is one record of a slot, as its shard has it.
-type MovedRecord struct {
-	Key      string
-	Value    []byte
-	ForgetAt limit.Time
 }
 
 // SlotState is the state of a slot on a shard. Its numbers are stored in records: append new ones, never renumber.
@@ -111,7 +104,7 @@ type SlotStatus struct {
 	// begun.
 	Ended bool
 	// Pushes are, of SlotFrozen, the records of how far From had pushed bills when it froze the slot.
-	Pushes []MovedRecord
+	Pushes []Put
 	// Revision is the version of the policies that the shard has adopted, and Restored identifies the restore from a
 	// backup that it still has a mark of; 0 if none. Both are set in answers only.
 	Revision uint64
@@ -146,16 +139,16 @@ func (t *MoveTerms) code(c *MessageCodec) {
 }
 
 func (p *MovePage) code(c *MessageCodec) {
-	codec.List(&c.Codec, &p.Records, math.MaxInt, func(r *MovedRecord) { r.code(c) })
+	codec.List(&c.Codec, &p.Records, math.MaxInt, func(r *Put) { r.code(c) })
 	codec.Int(&c.Codec, &p.Time)
 	c.Uint64(&p.Next)
 	c.Flags(&p.Last)
 }
 
-func (r *MovedRecord) code(c *MessageCodec) {
-	c.Text(&r.Key)
-	c.Bytes(&r.Value, c.Left())
-	codec.Int(&c.Codec, &r.ForgetAt)
+func (p *Put) code(c *MessageCodec) {
+	c.Text(&p.Key)
+	c.Bytes(&p.Value, c.Left())
+	codec.Int(&c.Codec, &p.ForgetAt)
 }
 
 func (s *SlotStatus) code(c *MessageCodec) {
@@ -165,7 +158,7 @@ func (s *SlotStatus) code(c *MessageCodec) {
 	codec.Int(&c.Codec, &s.Time)
 	c.Uint64(&s.Pages, &s.Place, &s.Revision, &s.Restored)
 	c.Flags(&s.Ended)
-	codec.List(&c.Codec, &s.Pushes, math.MaxInt, func(r *MovedRecord) { r.code(c) })
+	codec.List(&c.Codec, &s.Pushes, math.MaxInt, func(r *Put) { r.code(c) })
 }
 
 func (a *MoveAnswer) code(c *MessageCodec) {

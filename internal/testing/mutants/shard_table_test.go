@@ -70,7 +70,7 @@ var ofShard = []group{
 		"leased-key-changes-its-tier":       gone,
 		"lease-of-a-former-policy-missed":   gone,
 		"every-revision-reads-all":          swap("len(changed) == 0", "false"),
-		"moved-key-misses-a-lease":          swap("!m.storeLeased(&put)", "true"),
+		"moved-key-misses-a-lease":          swap("!m.storeLeased(r)", "true"),
 		"forgotten-lease-is-free":           instead("_, _ = h, limits"),
 		"forgotten-lease-changes-its-tier":  swap("p.TierOf(c.has, c.override())", `""`),
 		"return-of-a-removed-tier-refused":  without(" || r.returnsLease()"),
