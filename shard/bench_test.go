@@ -100,7 +100,7 @@ func keyOfBytes24(i int) string {
 func filled(b testing.TB, keys int, l limit.Limit) *State {
 	s := NewState(3)
 	for i := range keys {
-		c := counter{key: keyOfBytes24(i)}
+		c := counter{key: keyOfBytes24(i), policy: inlinePolicy}
 		used, _ := limit.Take(l, limit.State{}, 1+uint64(i%3), origin+limit.Time(i))
 		c.limits = []counted{{name: "minute", limit: l, state: used}}
 		p := c.encode(origin)

@@ -216,7 +216,7 @@ func TestCounterComesBack(t *testing.T) {
 	}
 	limits := everyAlgorithm().Limits
 	for _, names := range [][]policy.Limit{limits, nil, limits[1:]} {
-		c := counter{key: last.Key}
+		c := counter{key: last.Key, policy: inlinePolicy}
 		if err := c.decode(last.Value, names); err != nil {
 			t.Fatal(err)
 		}
@@ -410,7 +410,7 @@ func FuzzCounter(f *testing.F) {
 		f.Add(puts[0].Value)
 	}
 	f.Fuzz(func(t *testing.T, value []byte) {
-		var c, again counter
+		c, again := counter{policy: inlinePolicy}, counter{policy: inlinePolicy}
 		if c.decode(value, everyAlgorithm().Limits) != nil {
 			return
 		}

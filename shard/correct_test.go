@@ -286,12 +286,12 @@ func TestGoldenBytesOfCorrections(t *testing.T) {
 	golden(t, "testdata/correction.golden", fmt.Sprintf("counter\n  %x\npage\n  %x\ncorrection\n  %x\nanswer\n  %x\n",
 		value, resultMessage(&Result{Decision: d}), requestMessage(&r), answer))
 
-	var back counter
+	back := counter{policy: inlinePolicy}
 	if err := back.decode(value, nil); err != nil || !reflect.DeepEqual(back.meters, c.meters) {
 		t.Errorf("%v: it came back as %+v", err, back.meters)
 	}
 	for n := range value {
-		if err := new(counter).decode(value[:n], nil); err == nil {
+		if err := (&counter{policy: inlinePolicy}).decode(value[:n], nil); err == nil {
 			t.Errorf("%d of %d bytes are a counter", n, len(value))
 		}
 	}

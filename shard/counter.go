@@ -172,7 +172,7 @@ func (c *counter) decode(value []byte, names []policy.Limit) error {
 		c.extras.code(&r)
 	}
 	if has&counterMeters != 0 {
-		c.meters.code(&r, termsOf(c.policy)) // which keep no part of it
+		c.meters.code(&r, c.policy.Meter) // which keep no part of it
 	}
 	if has&counterMarks != 0 {
 		c.marks = r.Rest()

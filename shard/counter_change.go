@@ -35,7 +35,7 @@ func (c *counter) changed(j int, new limit.Limit, at limit.Time) limit.State {
 // alternates between tiers would never be in debt.
 func (c *counter) onChange(old *counted, new limit.Limit) policy.OnChange {
 	//mutant:revision-does-not-begin-anew
-	if c.policy == nil || c.policy.OnChange == policy.Restart || new.Algorithm == limit.Concurrency ||
+	if c.policy.OnChange == policy.Restart || new.Algorithm == limit.Concurrency ||
 		old.limit.Quota == new.Quota || old.limit.Quota == 0 || new.Quota == 0 {
 		return policy.AsIs
 	}

@@ -39,7 +39,7 @@ func everyExtra() *counter {
 
 // leasedCounter returns a counter with a lease.
 func leasedCounter() *counter {
-	c := &counter{limits: []counted{{name: "a", limit: windowLimit}}}
+	c := &counter{policy: inlinePolicy, limits: []counted{{name: "a", limit: windowLimit}}}
 	c.addHold(hold{name: leaseName("n1", 7), expires: origin + 2_000_000, taken: origin, cost: 40,
 		onExpire: policy.OnExpireCommit, lease: true})
 	return c
@@ -64,9 +64,9 @@ func TestGoldenBytesOfExtras(t *testing.T) {
 		{override: &policy.Override{Tier: "gold"}},
 		{holds: everyExtra().extras.holds[:1]},
 	} {
-		show("counter without limits", (&counter{extras: bare}).encode(origin).Value)
+		show("counter without limits", (&counter{extras: bare, policy: inlinePolicy}).encode(origin).Value)
 	}
-	show("counter with a since", (&counter{limits: []counted{{name: "a", limit: windowLimit, since: origin}}}).
+	show("counter with a since", (&counter{policy: inlinePolicy, limits: []counted{{name: "a", limit: windowLimit, since: origin}}}).
 		encode(origin).Value)
 	show("counter with a lease", leasedCounter().encode(origin).Value)
 	r, d := everyAnswer()
@@ -86,17 +86,17 @@ func TestExtrasComeBack(t *testing.T) {
 	if err := got.decode(put.Value, nil); err != nil || !reflect.DeepEqual(&got, want) {
 		t.Errorf("%+v %+v\ncame back as\n%+v %+v, %v", want, want.extras, got, got.extras, err)
 	}
-	leased := counter{limits: countedLimits{}}
+	leased := counter{limits: countedLimits{}, policy: inlinePolicy}
 	if err := leased.decode(leasedCounter().encode(origin).Value, nil); err != nil || leased.extras.leased() != 40 ||
 		!reflect.DeepEqual(leased.extras, leasedCounter().extras) {
 		t.Errorf("%+v, %v", leased.extras, err)
 	}
 	for n := range len(put.Value) {
-		if (&counter{}).decode(put.Value[:n], nil) == nil {
+		if (&counter{policy: inlinePolicy}).decode(put.Value[:n], nil) == nil {
 			t.Errorf("%d of %d bytes are enough", n, len(put.Value))
 		}
 	}
-	if (&counter{}).decode(append(put.Value, 0), nil) == nil {
+	if (&counter{policy: inlinePolicy}).decode(append(put.Value, 0), nil) == nil {
 		t.Error("a byte more does not matter")
 	}
 }
@@ -225,12 +225,12 @@ func TestASuccessThatStepsDownEndsTheBlock(t *testing.T) {
 		Lockout: &policy.Lockout{After: 1, Base: hour, Factor: 2, Max: day, ForgiveAfter: day, StepDown: true}}}
 	c.violate(origin)
 	c.violate(origin + 1)
-	if until, level := c.extras.blockedUntil(origin+2), c.extras.level(c.lockout(), origin+2); until == 0 ||
+	if until, level := c.extras.blockedUntil(origin+2), c.extras.level(c.policy.Lockout, origin+2); until == 0 ||
 		level != 2 {
 		t.Fatalf("after two violations: blocked until %d at level %d", until, level)
 	}
-	c.extras.succeed(c.lockout(), origin+2)
-	if until, level := c.extras.blockedUntil(origin+2), c.extras.level(c.lockout(), origin+2); until != 0 ||
+	c.extras.succeed(c.policy.Lockout, origin+2)
+	if until, level := c.extras.blockedUntil(origin+2), c.extras.level(c.policy.Lockout, origin+2); until != 0 ||
 		level != 1 {
 		t.Errorf("after a success: blocked until %d at level %d, must be free at level 1", until, level)
 	}

@@ -21,7 +21,7 @@ func (c *counter) tidy(now limit.Time) {
 		}
 		l.cleared = l.cleared && c.mark.clearedUntil(c.policy, l.limit) > now
 	}
-	c.ladderKnown = c.ladderKnown && c.mark.ladderUnknownUntil(c.lockout()) > now
+	c.ladderKnown = c.ladderKnown && c.mark.ladderUnknownUntil(c.policy.Lockout) > now
 	c.limits = slices.DeleteFunc(c.limits, func(l counted) bool {
 		//mutant:cleared-key-full-again
 		return l.rests(c, now) && !l.cleared && !l.keepsSince(now)
@@ -30,7 +30,7 @@ func (c *counter) tidy(now limit.Time) {
 	if x == nil {
 		return
 	}
-	if x.ladder.ends(c.lockout()) <= now {
+	if x.ladder.ends(c.policy.Lockout) <= now {
 		x.ladder = ladder{}
 	}
 	if x.block <= now {
@@ -51,7 +51,7 @@ func (l *counted) keepsSince(now limit.Time) bool { return l.since >= now }
 // knownUntil returns until when the record is kept for facts that only a restored shard remembers.
 func (c *counter) knownUntil() (until limit.Time) {
 	if c.ladderKnown {
-		until = c.mark.ladderUnknownUntil(c.lockout())
+		until = c.mark.ladderUnknownUntil(c.policy.Lockout)
 	}
 	for i := range c.limits {
 		if l := &c.limits[i]; l.cleared {
@@ -72,7 +72,7 @@ func (l *counted) sinceNeeded(now limit.Time) limit.Time {
 // sinceEnds returns the instant from which units taken at the limit's since or before can no longer be given back: no
 // decision that old can be refunded, and no open hold is that old.
 func (c *counter) sinceEnds(l *counted) limit.Time {
-	ends := l.since + limit.Time(namedFor(c.retention()))
+	ends := l.since + limit.Time(namedFor(c.policy.Retention))
 	for i := range c.extras.openHolds() {
 		if h := &c.extras.holds[i]; h.taken <= l.since && h.remote {
 			return limit.Forever
@@ -111,7 +111,7 @@ func (c *counter) forgetAt(now limit.Time) limit.Time {
 	if f.extras == nil {
 		return forgetAt
 	}
-	forgetAt = max(forgetAt, f.extras.ladder.ends(c.lockout()), f.extras.block)
+	forgetAt = max(forgetAt, f.extras.ladder.ends(c.policy.Lockout), f.extras.block)
 	if o := f.extras.override; o != nil && o.Expires == 0 {
 		return limit.Forever
 	} else if o != nil {
@@ -143,18 +143,4 @@ func inForce(o *policy.Override, now limit.Time) bool {
 // may be a mistake that is undone later: then earlier ids are good again.
 func namedFor(retention limit.Span) limit.Span {
 	return max(retention, policy.DefaultRetention) //mutant:marks-end-with-a-lowered-retention
-}
-
-func (c *counter) retention() limit.Span {
-	if c.policy == nil {
-		return policy.DefaultRetention
-	}
-	return c.policy.Retention
-}
-
-func (c *counter) lockout() *policy.Lockout {
-	if c.policy == nil {
-		return nil
-	}
-	return c.policy.Lockout
 }

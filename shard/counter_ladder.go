@@ -20,7 +20,7 @@ type ladder struct {
 // violate records a violation at an instant, and blocks the key if there are too many. It does nothing for a policy
 // without a lockout.
 func (c *counter) violate(at limit.Time) {
-	k := c.lockout()
+	k := c.policy.Lockout
 	if k == nil {
 		return
 	}

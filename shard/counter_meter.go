@@ -68,14 +68,6 @@ func (p *period) keptUntil() limit.Time { return p.end + limit.Time(p.keep) }
 // its holds and the mark of a restore.
 type meters []meter
 
-// termsOf returns the meter of a policy, or nil if it has none, or there is no policy.
-func termsOf(p *policy.Policy) *policy.Meter {
-	if p == nil {
-		return nil
-	}
-	return p.Meter
-}
-
 // newest returns the newest period.
 func (m *meter) newest() *period { return &m.periods[len(m.periods)-1] }
 
@@ -166,14 +158,14 @@ func (m *meter) periodAt(c *counter, at limit.Time) *period {
 // its newest period, for credits.
 func (m *meter) nextPeriod(c *counter, at limit.Time) period {
 	var p period
-	if terms := termsOf(c.policy); terms != nil && terms.Name == m.name {
+	if terms := c.policy.Meter; terms != nil && terms.Name == m.name {
 		p.start, p.end = terms.Cycle.Period(at)
 		kept := p.end
 		for range terms.Retain {
 			_, kept = terms.Cycle.Period(kept)
 		}
 		p.grace = terms.Grace
-		p.keep = max(limit.Span(kept-p.end), terms.Grace, wholeSeconds(c.retention()))
+		p.keep = max(limit.Span(kept-p.end), terms.Grace, wholeSeconds(c.policy.Retention))
 	}
 	if n := len(m.periods); n > 0 {
 		last := &m.periods[n-1]
@@ -185,7 +177,7 @@ func (m *meter) nextPeriod(c *counter, at limit.Time) period {
 		p.start = max(p.start, last.end) //mutant:periods-overlap
 		p.zone = last.zone
 	}
-	if terms := termsOf(c.policy); terms != nil && terms.Name == m.name {
+	if terms := c.policy.Meter; terms != nil && terms.Name == m.name {
 		_, ahead := time.UnixMicro(int64(p.start)).In(terms.Cycle.Zone.Location()).Zone()
 		p.zone = int64(ahead / 60) //mutant:period-changes-its-zone
 	}
@@ -197,7 +189,8 @@ func wholeSeconds(s limit.Span) limit.Span { return (s + 1e6 - 1) / 1e6 * 1e6 }
 
 // tidy removes periods that are no longer kept, and parts of pauses that no longer matter.
 func (ms meters) tidy(c *counter, now limit.Time) meters {
-	oldest, old := limit.Forever, now-limit.Time(namedFor(c.retention())) // nothing older is given back, except holds
+	// Nothing older is given back, except holds.
+	oldest, old := limit.Forever, now-limit.Time(namedFor(c.policy.Retention))
 	for _, h := range c.extras.openHolds() {
 		oldest = min(oldest, h.taken)
 	}

@@ -116,7 +116,7 @@ func (ch *charge) adjust(r *Request, now limit.Time) {
 func (cs charges) deedWords(r *Request, d *Decision, now limit.Time) string {
 	switch c := cs[0].counter; r.Op {
 	case Block, Unblock:
-		return c.extras.blockWords(c.lockout(), now)
+		return c.extras.blockWords(c.policy.Lockout, now)
 	case PutOverride, DeleteOverride:
 		return c.extras.overrideWords(now)
 	}

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/stint-io/stint/limit"
-	"github.com/stint-io/stint/policy"
 )
 
 // CorrectUsage corrects a bill by hand: it adds units to a period of a key's meter, or takes some away. Its amount is
@@ -122,15 +121,17 @@ func (e *evaluation) correct(r *Request, before Decision) Result {
 // periodToCorrect returns the period of a meter that a correction is for. If it is the open one, it begins now unless
 // it has begun.
 func periodToCorrect(c *counter, x *Correction, now limit.Time) (*meter, *period, *Error) {
-	name, text := x.Meter, x.Period
-	terms := termsOf(c.policy)
-	if name == "" && terms == nil {
+	text, own := x.Period, ""
+	if terms := c.policy.Meter; terms != nil {
+		own = terms.Name
+	}
+	name := cmp.Or(x.Meter, own)
+	if name == "" {
 		return nil, nil, Invalidf("meter", "is missing, and the policy has none now: name that of the bill")
 	}
-	name = cmp.Or(name, termsName(terms))
 	i := slices.IndexFunc(c.meters, func(m meter) bool { return m.name == name })
 	kept := i >= 0 && slices.ContainsFunc(c.meters[i].periods, func(p period) bool { return p.keptUntil() > now })
-	if !kept && name != termsName(terms) {
+	if !kept && name != own {
 		return nil, nil, Invalidf("meter", "is %q: neither the policy's, nor one of which a period of the key is kept",
 			name)
 	}
@@ -189,11 +190,4 @@ func (p *period) isNamed(text string) bool {
 // correctionWords describes the corrections of a period.
 func (m *meter) correctionWords(p *period) string {
 	return fmt.Sprintf("%s from %s: %+d in all", m.name, instantWords(p.start), p.corrections)
-}
-
-func termsName(terms *policy.Meter) string {
-	if terms == nil {
-		return ""
-	}
-	return terms.Name
 }

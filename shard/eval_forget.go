@@ -182,7 +182,7 @@ func (f *forgetting) endCounter(key string, record Record) *Error {
 		if err != nil {
 			return err
 		}
-		c = &counter{key: key, known: true, size: len(key) + 20, mark: mark}
+		c = &counter{key: key, known: true, size: len(key) + 20, mark: mark, policy: policyAtKey(f.policies, key)}
 		if c.decode(record.Value, nil) != nil {
 			c.limits, c.extras, c.meters, c.marks = nil, nil, nil, nil
 		}

@@ -283,3 +283,16 @@ func TestAForgetNamesAKey(t *testing.T) {
 		t.Errorf("no key: %v", err)
 	}
 }
+
+// On a restored shard a key that is forgotten with a lease is as full as one that nobody has asked for: leases that were
+// lost may still be spent.
+func TestAForgottenKeyOfARestoreIsFullForLostLeases(t *testing.T) {
+	for _, name := range []string{"tokens", "gcra"} {
+		w := newWorld(t, leasing(leasable[name]))
+		w.lease(origin, "a", 10)
+		at := origin + limit.Time(second)
+		w.goBack(w.backup(), at)
+		w.forget(at+1, "k")
+		w.room(at+limit.Time(leaseSpentLate), 0)
+	}
+}

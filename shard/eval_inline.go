@@ -8,9 +8,17 @@ import (
 	"github.com/stint-io/stint/policy"
 )
 
-// inlinePolicy stands for the policy of entries with inline limits: it has only the defaults. It also stands for the
-// policy of a settlement if that no longer exists.
+// inlinePolicy stands for the policy of entries with inline limits: it has only the defaults. It also stands for a
+// policy that no longer exists.
 var inlinePolicy = &policy.Policy{Retention: policy.DefaultRetention, OnExpire: policy.OnExpireCancel}
+
+// policyAtKey returns the policy of a counter's record, or inlinePolicy if there is none now.
+func policyAtKey(policies *policy.Set, key string) *policy.Policy {
+	if p, known := policies.Lookup(policyOfKey(key)); known {
+		return p
+	}
+	return inlinePolicy
+}
 
 // maxInline bounds the inline limits of one key, and thereby its record. Each request may use new names, and a limit is
 // kept until it is at rest.

@@ -49,7 +49,7 @@ func (m *moveEvaluation) spanning() (open int, until limit.Time, of string) {
 		if !isCounter(key, r, counterExtra, m.at.Now) {
 			continue
 		}
-		var c counter
+		c := counter{policy: inlinePolicy}
 		if c.decode(r.Value, nil) != nil {
 			continue // no request can settle it
 		}

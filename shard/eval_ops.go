@@ -175,7 +175,7 @@ func (e *evaluation) showExtras(d *Decision) {
 	}
 	for i := range e.charges {
 		ch, c, now := &e.charges[i], e.charges[i].counter, e.at.Now
-		until, level := ch.deniedUntil(c, now), c.extras.level(c.lockout(), now)
+		until, level := ch.deniedUntil(c, now), c.extras.level(c.policy.Lockout, now)
 		denies, byHand := until != 0, c.extras.blockedByHand(now) != 0
 		if !denies {
 			until = c.extras.blockedUntil(now)

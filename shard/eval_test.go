@@ -56,7 +56,7 @@ func TestOneRequestLargerThanAnEntry(t *testing.T) {
 	for i := range 32 {
 		e := Entry{Policy: "p", Key: fmt.Sprint(i), Cost: 1}
 		request.Entries = append(request.Entries, e)
-		c := counter{key: string(appendCounterKey(nil, "default", "p", e.Key)),
+		c := counter{key: string(appendCounterKey(nil, "default", "p", e.Key)), policy: inlinePolicy,
 			limits: []counted{{name: "a", limit: l, state: full}}}
 		w.append(EncodeBatch(w.next(now), []Put{c.encode(now)}))
 	}

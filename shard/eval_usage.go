@@ -182,10 +182,7 @@ func (u *usageReader) read(key []byte, record Record) *Error {
 		return nil
 	}
 	c := counter{key: string(key), mark: u.mark}
-	p, known := u.policies.Lookup(string(name))
-	if known {
-		c.policy = p
-	}
+	c.policy = policyAtKey(u.policies, c.key)
 	if err := c.decode(record.Value, nil); err != nil {
 		if u.Key != "" {
 			return unreadable("key", "what a policy has billed", err)

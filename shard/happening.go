@@ -76,7 +76,7 @@ func ladderIn(value []byte) ladder {
 	if len(value) == 0 || value[0]&counterExtra == 0 {
 		return ladder{}
 	}
-	var c counter
+	c := counter{policy: inlinePolicy}
 	if err := c.decode(value, nil); err != nil || c.extras == nil {
 		return ladder{}
 	}

@@ -248,7 +248,7 @@ func (ch *charge) settle(s *Settlement, h *hold, actual uint64, now limit.Time) 
 	}
 	switch s.Action {
 	case ActionSuccess:
-		c.extras.succeed(c.lockout(), now)
+		c.extras.succeed(c.policy.Lockout, now)
 	case ActionFailed:
 		c.violate(now)
 	}

@@ -380,7 +380,7 @@ func TestAHoldSaysThatItSpansSlots(t *testing.T) {
 		w.must(origin, reserveOf(Entry{Policy: "p", Key: keys[0], Cost: 1}, Entry{Policy: "p", Key: keys[1], Cost: 1}))
 		for _, key := range keys {
 			record, _ := w.state.Lookup(counterKeyOf("p", key))
-			var c counter
+			c := counter{policy: inlinePolicy}
 			if err := c.decode(record.Value, nil); err != nil || len(c.extras.holds) != 1 ||
 				c.extras.holds[0].spans != spans {
 				t.Errorf("the hold of %v in %s: %+v, %v", keys, key, c.extras, err)

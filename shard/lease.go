@@ -262,7 +262,7 @@ func (b leasedKeys) counterOf(key []byte, r Record, policies map[string]bool) *c
 	if p, found := b.policies.Lookup(string(name)); found {
 		limits = p.Limits
 	}
-	c := &counter{key: string(key), known: true, size: len(key) + len(r.Value), mark: b.mark}
+	c := &counter{key: string(key), known: true, size: len(key) + len(r.Value), mark: b.mark, policy: inlinePolicy}
 	if c.decode(r.Value, limits) != nil || c.extras.leased() == 0 {
 		return nil
 	}

@@ -75,7 +75,7 @@ func (s *State) listed(q *Listing, key []byte, r Record) (one ListedKey, ok bool
 		return one, false
 	}
 	one = ListedKey{Policy: string(policyName), Key: string(name)}
-	var c counter
+	c := counter{policy: inlinePolicy}
 	if c.decode(r.Value, nil) == nil { // an unreadable record still exists
 		if c.extras.overridden(s.time) {
 			one.Override = c.extras.override

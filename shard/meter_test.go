@@ -414,7 +414,8 @@ func ofOneHash(prefix string, n int) (keys []string) {
 
 // manyMeters is a counter with every part of a meter in its record.
 func manyMeters() *counter {
-	return &counter{key: "k", limits: countedLimits{{name: "a", limit: windowLimit, since: origin}}, ladderKnown: true,
+	return &counter{key: "k", policy: inlinePolicy, ladderKnown: true,
+		limits: countedLimits{{name: "a", limit: windowLimit, since: origin}},
 		meters: []meter{
 			{name: "calls", since: origin + 5, periods: []period{
 				{start: origin, end: origin + anHour, grace: minute, keep: 2 * hour, units: 300, revised: origin + 9},
@@ -442,12 +443,12 @@ func TestGoldenBytesOfMeters(t *testing.T) {
 	golden(t, "testdata/meter.golden", fmt.Sprintf("counter\n  %x\npage\n  %x\nquery\n  %x\n",
 		value, resultMessage(&Result{Decision: Decision{System: &SystemAnswer{Usage: &page}}}), requestMessage(&query)))
 
-	var back counter
+	back := counter{policy: inlinePolicy}
 	if err := back.decode(value, nil); err != nil || !reflect.DeepEqual(back.meters, c.meters) {
 		t.Errorf("%v: it came back as %+v", err, back.meters)
 	}
 	for n := range value {
-		if err := new(counter).decode(value[:n], nil); err == nil {
+		if err := (&counter{policy: inlinePolicy}).decode(value[:n], nil); err == nil {
 			t.Errorf("%d of %d bytes are a counter", n, len(value))
 		}
 	}

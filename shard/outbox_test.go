@@ -279,7 +279,7 @@ func everyEvent() []Event {
 
 // markedCounter has marks, with and without an end.
 func markedCounter() *counter {
-	c := &counter{key: "k", limits: countedLimits{{name: "a", limit: windowLimit, since: origin}}}
+	c := &counter{key: "k", policy: inlinePolicy, limits: countedLimits{{name: "a", limit: windowLimit, since: origin}}}
 	for _, m := range []mark{{"a", 300, origin, origin + limit.Time(hour)}, {"life", 5, 0, limit.Forever}} {
 		c.marks = m.append(c.marks)
 	}
@@ -332,13 +332,13 @@ func TestGoldenBytesOfEvents(t *testing.T) {
 	}
 	for _, c := range []*counter{markedCounter(), both} {
 		value := c.encode(origin + 6).Value
-		var back counter
+		back := counter{policy: inlinePolicy}
 		if err := back.decode(value, nil); err != nil || !reflect.DeepEqual(back.marks, c.marks) ||
 			!reflect.DeepEqual(back.meters, c.meters) {
 			t.Errorf("%v: it came back as %+v", err, back)
 		}
 		for n := range value[:len(value)-len(c.marks)+1] { // the marks are the rest
-			if err := new(counter).decode(value[:n], nil); err == nil {
+			if err := (&counter{policy: inlinePolicy}).decode(value[:n], nil); err == nil {
 				t.Errorf("%d of %d bytes are a counter", n, len(value))
 			}
 		}

@@ -146,10 +146,7 @@ func (c *continuation) record(key string, r Record) {
 
 // counter deals a counter. If it cannot be read, every request for its key will say so.
 func (c *continuation) counter(key string, r Record) {
-	k := &counter{key: key, policy: inlinePolicy, mark: c.mark}
-	if p, known := c.Policies.Lookup(policyOfKey(key)); known {
-		k.policy = p
-	}
+	k := &counter{key: key, policy: policyAtKey(c.Policies, key), mark: c.mark}
 	put := Put{Key: key, Record: r}
 	if err := k.decode(r.Value, k.policy.Limits); err != nil {
 		c.counts.Unreadable++
@@ -177,7 +174,7 @@ func (c *continuation) fill(k *counter) {
 	//mutant:lease-refills-a-full-bucket
 	c.endLeases(k)                        // before the states are full as of then
 	k.meters.recover(c.source.time, c.At) //mutant:restore-hides-lost-bills
-	k.ladderKnown = k.lockout() != nil
+	k.ladderKnown = k.policy.Lockout != nil
 	full, kept := false, k.limits[:0]
 	for _, l := range k.limits {
 		if stays, lost := c.limit(k, &l); stays {

@@ -150,7 +150,7 @@ func (m *restoreMark) keepsLimit(c *counter, l *policy.Limit) bool {
 	return len(m.keep) > 0 && m.keeps(strings.TrimPrefix(policyOfKey(c.key), "~"), l.Name)
 }
 
-// policyOfKey returns the policy in the key of a counter's record.
+// policyOfKey returns the name of the policy in the key of a counter's record.
 func policyOfKey(key string) string {
 	_, name, _, _ := readKeyOf(key)
 	return name
@@ -159,7 +159,7 @@ func policyOfKey(key string) string {
 // blockUnknown blocks a key if nothing is known of its ladder, for the longest block that it may have had. It runs when
 // the counter is loaded. A record that is written from then on says that the ladder is known.
 func (m *restoreMark) blockUnknown(c *counter, now limit.Time) {
-	until := m.ladderUnknownUntil(c.lockout())
+	until := m.ladderUnknownUntil(c.policy.Lockout)
 	if until <= now || c.ladderKnown || m.keeps(policyOfKey(c.key), "") {
 		return
 	}

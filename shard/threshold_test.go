@@ -154,7 +154,7 @@ func TestWhatFiresAThreshold(t *testing.T) {
 
 // More marks than a counter keeps: the oldest are forgotten, and the record stays bounded.
 func TestMarksAreBounded(t *testing.T) {
-	c := &counter{key: "k"}
+	c := &counter{key: "k", policy: inlinePolicy}
 	for i := range 3 * marksMost {
 		m := mark{limit: "a", units: uint64(i + 1), ends: limit.Forever}
 		c.marks = marks(m.append(c.marks)).tidy(origin)

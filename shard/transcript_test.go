@@ -363,7 +363,7 @@ func remembers(name Session, value []byte) string {
 }
 
 func limitsIn(value []byte) string {
-	var c counter
+	c := counter{policy: inlinePolicy}
 	if err := c.decode(value, nil); err != nil {
 		panic(err)
 	}
