@@ -108,7 +108,7 @@ func fillStatus(message *statusMessage, s *shard.LimitStatus) {
 
 // firedOf returns the fired thresholds of a Get.
 func firedOf(d *shard.Decision) (fired []*stintv1.FiredThreshold) {
-	for _, f := range d.Fired() {
+	for _, f := range d.Answer().Fired {
 		fired = append(fired, firedMessage(&f))
 	}
 	return fired

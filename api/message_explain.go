@@ -156,7 +156,7 @@ func (e *explanation) limit(s *shard.LimitStatus) {
 
 // fired lists the thresholds of a limit that have fired.
 func (e *explanation) fired(s *shard.LimitStatus) {
-	for _, f := range e.decision.Fired() {
+	for _, f := range e.decision.Answer().Fired {
 		if f.Policy != s.Policy || f.Key != s.Key || f.Limit != s.Limit {
 			continue
 		}

@@ -9,7 +9,7 @@ import (
 // idOf returns the handle of a hold or of a counted decision, or "" if there is nothing to settle or no sealer. An edge
 // has that of the node that it asked.
 func idOf(sealer *shard.Sealer, policies *policy.Set, r *shard.Request, d *shard.Decision) string {
-	if id := d.Sealed(); id != "" {
+	if id := d.Answer().Sealed; id != "" {
 		return id
 	}
 	if sealer == nil {

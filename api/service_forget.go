@@ -85,7 +85,7 @@ func (f *forgetting) requestTo(id shard.ID, a shard.Adjustment) shard.Request {
 
 // add adds an answer up, and returns how many records of its shard still name the key.
 func (f *forgetting) add(d *shard.Decision) (open uint32) {
-	done := d.Forgot()
+	done := d.Answer().Forgot
 	slots := d.Slots()
 	f.met.Or(&slots)
 	f.response.Counters += done.Counters

@@ -62,7 +62,7 @@ func (s observeService) audit(ctx context.Context, m *stintv1.AuditRequest) (*st
 		func(id shard.ID) shard.Request { return shard.Request{Op: shard.ReadAudit, Shard: id} },
 		func(d *shard.Decision) {
 			var some []shard.AuditRecord
-			for _, record := range d.Audit() {
+			for _, record := range d.Answer().Audit {
 				if wanted.has(&record) {
 					some = append(some, record)
 				}

@@ -103,7 +103,7 @@ func (d *document[V]) swap(ctx context.Context, by *shard.Adjustment, expect uin
 	if r.Err != nil {
 		return 0, r.Err
 	}
-	version = r.Decision.Document().Version
+	version = r.Decision.Answer().Document.Version
 	return version, d.learn(shard.Document{Version: version, Body: request.Body})
 }
 

@@ -75,7 +75,7 @@ func (d *documents) fetchAll(ctx context.Context, names ...string) (all []placem
 			if r.Err != nil {
 				return nil, r.Err
 			}
-			all = append(all, placement.NamedDocument{Name: some[i], Document: r.Decision.Document()})
+			all = append(all, placement.NamedDocument{Name: some[i], Document: r.Decision.Answer().Document})
 		}
 	}
 	return all, nil

@@ -164,7 +164,7 @@ func (e *Edge) learnOnce() error {
 			return r.Err
 		}
 		newest = asked.Add(-time.Duration(r.Decision.Age) * time.Microsecond)
-		if d := r.Decision.Document(); d.Version > 0 {
+		if d := r.Decision.Answer().Document; d.Version > 0 {
 			newer = append(newer, placement.NamedDocument{Name: requests[i].Document, Document: d})
 		}
 	}

@@ -602,12 +602,12 @@ func TestAThiefOfAnEdgesToken(t *testing.T) {
 		}
 		entries := func(policy, key string) []shard.Entry { return []shard.Entry{{Policy: policy, Key: key, Cost: 1}} }
 		if r := ask(0, shard.Request{Op: shard.Check, Namespace: "default",
-			Entries: entries("plenty", "mine")}); r.Err != nil || r.Decision.Sealed() == "" {
+			Entries: entries("plenty", "mine")}); r.Err != nil || r.Decision.Answer().Sealed == "" {
 			t.Errorf("what it may do: %+v", r)
 		}
 		if r := ask(shard.System, shard.Request{Op: shard.Fetch, Namespace: systemNamespace,
 			Document: placement.PoliciesDocument}); r.Err != nil ||
-			len(r.Decision.Document().Body) == 0 {
+			len(r.Decision.Answer().Document.Body) == 0 {
 			t.Errorf("the policies: %+v", r)
 		}
 		inSession := shard.Request{Op: shard.Check, Namespace: "default", Entries: entries("plenty", "mine"), Number: 7,

@@ -206,7 +206,7 @@ func (d *moveDrive) ask(ctx context.Context, id shard.ID, terms shard.MoveTerms,
 	if r.Err != nil {
 		return nil, 0, r.Err
 	}
-	if answer := r.Decision.Moved(); answer != nil {
+	if answer := r.Decision.Answer().Moved; answer != nil {
 		return answer, r.Decision.DecidedAt, nil
 	}
 	return nil, 0, errNoMoves

@@ -306,6 +306,6 @@ func (p *pusher) note(ctx context.Context, r *replica, kept *shard.Push, at shar
 	if result.Err != nil {
 		return result.Err
 	}
-	kept.Version = result.Decision.Document().Version
+	kept.Version = result.Decision.Answer().Document.Version
 	return nil
 }

@@ -30,8 +30,8 @@ func (s *staleReader) read(r shard.Request) (d shard.Decision, behind time.Durat
 		if !found || result.Err != nil {
 			return d, 0, false
 		}
-		if fired := result.Decision.Fired(); fired != nil {
-			d.System = &shard.SystemAnswer{Fired: append(d.Fired(), fired...)}
+		if fired := result.Decision.Answer().Fired; fired != nil {
+			d.System = &shard.SystemAnswer{Fired: append(d.Answer().Fired, fired...)}
 		}
 		if d.Limits = append(d.Limits, result.Decision.Limits...); i == 0 || result.Decision.DecidedAt < d.DecidedAt {
 			d.DecidedAt, d.Position = result.Decision.DecidedAt, result.Decision.Position

@@ -52,8 +52,8 @@ type decisionParts struct{ session, document, more bool }
 // head is the first byte of a result.
 func (c *MessageCodec) head(d *Decision, failed *bool) (has decisionParts) {
 	if !c.Reading() {
-		document := d.Document()
-		has = decisionParts{session: d.Session() != (Session{}),
+		document := d.Answer().Document
+		has = decisionParts{session: d.Answer().Session != (Session{}),
 			document: document.Version != 0 || len(document.Body) > 0, more: c.rarities(d) != (decisionRarities{})}
 	}
 	c.Flags(failed, &d.Allowed, &d.ShadowDenied, &d.Replayed, &has.session, &has.document, &has.more)
@@ -104,12 +104,12 @@ type decisionRarities struct{ hold, audit, verdict, tallied, age, forgot, fired,
 func (c *MessageCodec) rarities(d *Decision) decisionRarities {
 	return decisionRarities{
 		hold:    d.HoldExpires != 0,
-		audit:   len(d.Audit()) > 0,
+		audit:   len(d.Answer().Audit) > 0,
 		verdict: d.Operation != nil && !c.inLeg,
 		tallied: d.Tallied != nil,
 		age:     d.Age != 0,
-		forgot:  d.Forgot() != (Forgot{}),
-		fired:   len(d.Fired()) > 0,
+		forgot:  d.Answer().Forgot != (Forgot{}),
+		fired:   len(d.Answer().Fired) > 0,
 		page: d.System != nil && (d.System.Usage != nil || d.System.Events != nil || d.System.Changed != nil ||
 			d.System.Moved != nil || d.System.Slots != nil || d.System.Lease != nil || d.System.Sealed != ""),
 	}

@@ -127,7 +127,7 @@ func TestACorrectionIsMadeOnce(t *testing.T) {
 
 	opened := w.must(origin+7, Request{Op: OpenSession, Namespace: "default"})
 	copied := correctionOn("cora", "", "", 9)
-	copied.Session, copied.Number, copied.Retry = opened.Session(), 1, true
+	copied.Session, copied.Number, copied.Retry = opened.Answer().Session, 1, true
 	first = w.correct(origin+8, copied)
 	w.correct(origin+9, correctionOn("cora", "", "", 1))
 	if again := w.correct(origin+10, copied); again != first {

@@ -17,7 +17,7 @@ func addBy(actor, key string) Request {
 func auditOf(w *world, now limit.Time) []AuditRecord {
 	w.Helper()
 	d := w.must(now, Request{Op: ReadAudit})
-	return d.Audit()
+	return d.Answer().Audit
 }
 
 // TestTheNewestChangesAreKept: the ring holds 1,024; the newest 1,000 are listed, newest first.

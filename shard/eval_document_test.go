@@ -57,8 +57,8 @@ func TestSwapIsCompareAndSet(t *testing.T) {
 				if body[r.Document] != "" {
 					want.Body = []byte(body[r.Document])
 				}
-				if err != nil || !reflect.DeepEqual(d.Document(), want) {
-					t.Fatalf("fetched %+v, %v; it is %+v", d.Document(), err, want)
+				if err != nil || !reflect.DeepEqual(d.Answer().Document, want) {
+					t.Fatalf("fetched %+v, %v; it is %+v", d.Answer().Document, err, want)
 				}
 			case r.Expect != version[r.Document]:
 				if err == nil || err.Code != Conflict || err.MaybeApplied() {
@@ -66,7 +66,7 @@ func TestSwapIsCompareAndSet(t *testing.T) {
 				}
 			default:
 				version[r.Document], body[r.Document], changed[r.Document] = r.Expect+1, string(r.Body), true
-				if err != nil || !d.Allowed || d.Document().Version != r.Expect+1 || d.Index != 0 {
+				if err != nil || !d.Allowed || d.Answer().Document.Version != r.Expect+1 || d.Index != 0 {
 					t.Fatalf("%+v", results[j])
 				}
 			}
@@ -93,7 +93,7 @@ func TestACopyOfASwapNamesTheVersionThatItMade(t *testing.T) {
 	w.batch(origin+2, swapOf("policies", 1, "theirs"))
 	mine.Retry = true
 	results, _ := w.batch(origin+3, mine)
-	if d := results[0].Decision; results[0].Err != nil || !d.Replayed || d.Document().Version != 1 {
+	if d := results[0].Decision; results[0].Err != nil || !d.Replayed || d.Answer().Document.Version != 1 {
 		t.Errorf("the copy was answered %+v, %v; want version 1", d, results[0].Err)
 	}
 	if got, err := ReadDocument(w, "policies"); err != nil || got.Version != 2 || string(got.Body) != "theirs" {
@@ -168,7 +168,7 @@ func TestDocumentsAndAdoptionsAreCopies(t *testing.T) {
 	results, _ := w.batch(origin, Request{Op: Swap, Document: "d", Body: body}, Request{Op: Fetch, Document: "d"})
 	adopt(1, "first")
 	clear(body)
-	fetched := results[1].Decision.Document()
+	fetched := results[1].Decision.Answer().Document
 	read, _ := ReadDocument(w, "d")
 	_, adopted, _ := Adopted(w)
 	for _, b := range [][]byte{fetched.Body, read.Body, adopted} {

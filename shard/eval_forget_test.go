@@ -29,7 +29,7 @@ func (w *world) snapshot() string {
 func (w *world) forget(now limit.Time, key string) Forgot {
 	w.Helper()
 	d := w.must(now, forgetOf(key))
-	return d.Forgot()
+	return d.Answer().Forgot
 }
 
 // newForgetWorld returns a shard with two policies, login with a ladder.
@@ -65,7 +65,7 @@ func TestNothingOfAForgottenKeyIsKept(t *testing.T) {
 	request := forgetOf(person)
 	request.Adjustment.Actor, request.Adjustment.Note = "dpo", "as "+person+" asked"
 	d := w.must(now+20, request)
-	if got := d.Forgot(); got != (Forgot{Counters: 3, Holds: 1, Audit: 1}) {
+	if got := d.Answer().Forgot; got != (Forgot{Counters: 3, Holds: 1, Audit: 1}) {
 		t.Errorf("ended: %+v", got)
 	}
 	left := w.snapshot()
@@ -221,12 +221,12 @@ func TestALateCopyOfAForgetEndsNothing(t *testing.T) {
 	w := newForgetWorld(t)
 	session := w.must(origin+1, Request{Op: OpenSession})
 	request := forgetOf(person)
-	request.Session, request.Number, request.Retry = session.Session(), 1, true
+	request.Session, request.Number, request.Retry = session.Answer().Session, 1, true
 	w.must(origin+2, checkOf("p", person, 1))
 	w.must(origin+3, request)
 	w.must(origin+4, checkOf("p", person, 2))
 	late := w.must(origin+5, request)
-	if got := late.Forgot(); got != (Forgot{More: true}) {
+	if got := late.Answer().Forgot; got != (Forgot{More: true}) {
 		t.Errorf("the copy is answered %+v", got)
 	}
 	w.wantUsed(origin+6, "p", person, 2)

@@ -40,7 +40,7 @@ func newCapped(t testing.TB, most int) *capped {
 // renew opens a session.
 func (c *capped) renew() {
 	results := c.send(Request{Op: OpenSession})
-	c.session, c.last = results[0].Decision.Session(), 0
+	c.session, c.last = results[0].Decision.Answer().Session, 0
 }
 
 // send has requests decided as from an entry node that receives the answers of each batch before it sends the next.

@@ -204,7 +204,7 @@ func TestSettlingTwiceInOneBatch(t *testing.T) {
 func TestARetriedReserveOpensOneHold(t *testing.T) {
 	w := newWorld(t, onePolicy(lifetimeOf(10)))
 	opened := w.must(origin, Request{Op: OpenSession})
-	session := opened.Session()
+	session := opened.Answer().Session
 	byID := reserveOf(Entry{Policy: "p", Key: "id", Cost: 3})
 	byID.ID = "x"
 	inSession := reserveOf(Entry{Policy: "p", Key: "session", Cost: 3})

@@ -119,7 +119,7 @@ func (s *storyteller) tellHold(d *Decision) {
 }
 
 func (s *storyteller) tellAudit(d *Decision) {
-	for _, a := range d.Audit() {
+	for _, a := range d.Answer().Audit {
 		s.printf("  %s %s %s %s/%s %s: %s -> %s (%s)", clock(a.At), a.Actor, a.Deed, a.Policy, a.Key, a.Limit,
 			a.Before, a.After, a.Note)
 	}

@@ -43,7 +43,7 @@ type Leased struct {
 // Granted returns how many units the answer to a Lease grants, 0 if none, and for how long its holder may spend them,
 // counted from before it asked (X17).
 func (d *Decision) Granted() (units uint64, within limit.Span) {
-	l := d.answer().Lease
+	l := d.Answer().Lease
 	if l == nil || l.Units == 0 {
 		return 0, 0
 	}

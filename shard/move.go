@@ -124,9 +124,6 @@ func MoveRequest(at ID, terms MoveTerms) Request {
 	return Request{Op: MoveSlot, Shard: at, System: &SystemTerms{Move: &terms}}
 }
 
-// Moved returns the answer to MoveSlot, or nil for all other operations.
-func (d *Decision) Moved() *MoveAnswer { return d.answer().Moved }
-
 func (t *MoveTerms) code(c *MessageCodec) {
 	codec.Uint(&c.Codec, &t.Slot, slot.Count-1)
 	codec.Uint(&c.Codec, &t.From, math.MaxUint32)

@@ -80,7 +80,7 @@ func TestAKeyIsForgottenAfterItsMove(t *testing.T) {
 		w := f.worlds[on]
 		d := w.must(max(origin+2, w.state.Time()),
 			Request{Op: Forget, Shard: on, Namespace: "default", Adjustment: &Adjustment{Forget: key}})
-		return d.Forgot()
+		return d.Answer().Forgot
 	}
 	m := f.frozenAt(origin+2, key, 1)
 	for on := range ID(2) {
@@ -163,7 +163,7 @@ func TestThePagesWaitForTimeAndPolicies(t *testing.T) {
 		t.Helper()
 		terms := MoveTerms{Move: m.Move, Step: MovePut, Frozen: m.frozen, Put: read.Page}
 		d := w.must(at, MoveRequest(1, terms))
-		return *d.Moved()
+		return *d.Answer().Moved
 	}
 	if a := put(origin + 19); !strings.Contains(a.Waits, "time") || a.Status.Pages != 0 {
 		t.Errorf("%+v", a)
@@ -177,7 +177,7 @@ func TestThePagesWaitForTimeAndPolicies(t *testing.T) {
 	}
 	early := MoveRequest(1, MoveTerms{Move: m.Move, Step: MoveTake, Frozen: m.frozen})
 	d := w.must(origin+29, early)
-	if a := d.Moved(); !strings.Contains(a.Waits, "time") || a.Status.State != SlotImporting {
+	if a := d.Answer().Moved; !strings.Contains(a.Waits, "time") || a.Status.State != SlotImporting {
 		t.Errorf("%+v", a)
 	}
 	late := MoveRequest(1, MoveTerms{Move: m.Move, Step: MoveTake, Frozen: m.frozen})

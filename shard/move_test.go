@@ -34,7 +34,7 @@ func (m *mover) ask(now limit.Time, on ID, terms MoveTerms) (MoveAnswer, *Error)
 	if results[0].Err != nil {
 		return MoveAnswer{}, results[0].Err
 	}
-	return *results[0].Decision.Moved(), nil
+	return *results[0].Decision.Answer().Moved, nil
 }
 
 // step asks for a step that must be possible, and perhaps again, which must change nothing else.
@@ -201,7 +201,7 @@ func TestACopyOfANumberAsksWhereItsIDWent(t *testing.T) {
 	f, key := twoShards(t)
 	r := checkOf("p", key, 2)
 	opened := f.worlds[0].must(origin+1, Request{Op: OpenSession})
-	r.ID, r.Session, r.Number = "once", opened.Session(), 1
+	r.ID, r.Session, r.Number = "once", opened.Answer().Session, 1
 	first := f.must(origin+2, r)
 	f.mover(slotOf(key), 1).move(origin + 3)
 	r.Retry = true

@@ -388,7 +388,7 @@ func TestAnExtensionOfAnOperationCountsOnceForItsNumber(t *testing.T) {
 	before := len(allRecords(c.state))
 	extend := func(now limit.Time, number, acked uint64, ttl limit.Span, retry bool) Result {
 		return c.tell(now, Settle, func(r *Request) {
-			r.Session, r.Number, r.Acked, r.Retry = opened.Session(), number, acked, retry
+			r.Session, r.Number, r.Acked, r.Retry = opened.Answer().Session, number, acked, retry
 			r.Entries = []Entry{{Policy: "p", Key: "k", Cost: 3}, {Policy: "p", Key: "elsewhere", Cost: 1}}
 			r.Settlement = &Settlement{Action: ActionExtend, TTL: ttl,
 				Target: Target{Hold: true, Operation: "x", Home: mine}}
@@ -431,7 +431,7 @@ func TestCopiesOfAnOperationAreAnsweredByItsRuling(t *testing.T) {
 	c.about.Fingerprint = Fingerprint(&alone)
 	first := c.conclude(origin+1, true, 0).Decision
 	opened := c.must(origin+2, Request{Op: OpenSession})
-	alone.Session, alone.Number = opened.Session(), 1
+	alone.Session, alone.Number = opened.Answer().Session, 1
 	for now := origin + 3; now < origin+6; now++ {
 		d := c.must(now, alone)
 		if !d.Replayed || d.Position != first.Position || d.DecidedAt != first.DecidedAt {

@@ -104,7 +104,7 @@ func TestADeadLetterIsReplayed(t *testing.T) {
 	replay.Adjustment = &Adjustment{Actor: "jo", Note: "the receiver is back"}
 	w.changed(origin+14, replay, 2)
 	told := w.decided(Request{Op: ReadAudit, Namespace: "default", Entries: replay.Entries})
-	if audit := told.Audit(); len(audit) != 1 || audit[0].Deed != "replay" ||
+	if audit := told.Answer().Audit; len(audit) != 1 || audit[0].Deed != "replay" ||
 		audit[0].Actor != "jo" || audit[0].Note != "the receiver is back" ||
 		audit[0].After != "2 dead letters of all sinks wait again" {
 		t.Errorf("audited: %+v", audit)
@@ -219,8 +219,8 @@ func TestASpikeIsToldOnceInTenMinutes(t *testing.T) {
 func TestAPushGoesOnlyForward(t *testing.T) {
 	w := told(t, 0)
 	p := Push{Sink: "stripe", Period: "plan/calls/2026-01", Position: []byte("a"), Until: origin + limit.Time(hour)}
-	if d := w.must(origin+1, PushRequest(3, &p)); d.Document().Version != 1 {
-		t.Errorf("%+v", d.Document())
+	if d := w.must(origin+1, PushRequest(3, &p)); d.Answer().Document.Version != 1 {
+		t.Errorf("%+v", d.Answer().Document)
 	}
 	late := p
 	p.Version, p.Position = 1, []byte("b")
@@ -238,8 +238,8 @@ func TestAPushGoesOnlyForward(t *testing.T) {
 	}
 	w.must(origin+limit.Time(hour), checkOf("p", "k", 1)) // the sweep comes by
 	if d := w.must(origin+limit.Time(hour)+1, PushRequest(3,
-		&Push{Sink: p.Sink, Period: p.Period, Until: origin + limit.Time(day)})); d.Document().Version != 1 {
-		t.Errorf("a position that has ended: %+v", d.Document())
+		&Push{Sink: p.Sink, Period: p.Period, Until: origin + limit.Time(day)})); d.Answer().Document.Version != 1 {
+		t.Errorf("a position that has ended: %+v", d.Answer().Document)
 	}
 }
 

@@ -215,7 +215,7 @@ func TestUnreadableAuditRecords(t *testing.T) {
 	w.spoil("u")
 	w.batch(origin+2, set)
 	results, _ := w.batch(origin+3, Request{Op: ReadAudit})
-	if audit := results[0].Decision.Audit(); len(audit) != 2 || audit[0].Deed != "set" ||
+	if audit := results[0].Decision.Answer().Audit; len(audit) != 2 || audit[0].Deed != "set" ||
 		audit[1].Deed != "unreadable" {
 		t.Errorf("%+v", audit)
 	}

@@ -356,29 +356,13 @@ type FiredThreshold struct {
 // noAnswer is the SystemAnswer of a decision about a key. It must not be changed.
 var noAnswer SystemAnswer
 
-func (d *Decision) answer() *SystemAnswer { return cmp.Or(d.System, &noAnswer) }
-
-// Session returns the answer to OpenSession, and zero for all other operations.
-func (d *Decision) Session() Session { return d.answer().Session }
-
-// Document returns the answer to Fetch and Swap, and zero for all other operations.
-func (d *Decision) Document() Document { return d.answer().Document }
-
-// Fired returns the thresholds that Get has found, and nil for all other operations.
-func (d *Decision) Fired() []FiredThreshold { return d.answer().Fired }
-
-// Sealed returns the id that a node has sealed for an edge, and "" for all other decisions.
-func (d *Decision) Sealed() string { return d.answer().Sealed }
-
-// Audit returns the answer to ReadAudit, newest first, and nil for all other operations.
-func (d *Decision) Audit() []AuditRecord { return d.answer().Audit }
-
-// Forgot returns the answer to Forget, and zero for all other operations.
-func (d *Decision) Forgot() Forgot { return d.answer().Forgot }
+// Answer returns the answer to an operation that decides nothing about a key, and zero for all other operations. It must
+// not be changed.
+func (d *Decision) Answer() *SystemAnswer { return cmp.Or(d.System, &noAnswer) }
 
 // Slots returns the slots that the answer to ReadUsage or Forget is about.
 func (d *Decision) Slots() slot.Set {
-	if d.answer().Slots == nil {
+	if d.Answer().Slots == nil {
 		return slot.All()
 	}
 	return *d.System.Slots

@@ -255,7 +255,7 @@ func (f *fleet) told() map[string]int {
 			}
 		}
 		changes := w.must(w.state.Time(), Request{Op: ReadAudit, Namespace: "default"})
-		for _, a := range changes.Audit() {
+		for _, a := range changes.Answer().Audit {
 			told["change"]++
 			told[fmt.Sprintf("change %+v", a)]++
 		}

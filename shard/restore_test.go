@@ -317,7 +317,7 @@ func TestALimitThatKeepsContinuesWithTheBackup(t *testing.T) {
 	w.must(at, settleOf(r, d, Settlement{Action: ActionCancel}))
 	w.wantUsed(at, "p", "k", 3, 3, 5, 5, 3, 5, 5, 5) // what was taken before does not come back
 	audit := w.must(at, Request{Op: ReadAudit, Namespace: "default"})
-	records := audit.Audit()
+	records := audit.Answer().Audit
 	if len(records) != 1 || records[0].Deed != "restore" || records[0].Actor != "ann" ||
 		records[0].After != "keep: p/b, p/e, q/c" {
 		t.Errorf("the audit log has %+v", records)
@@ -459,7 +459,7 @@ func TestSessionsDoNotSurviveARestore(t *testing.T) {
 	w := newWorld(t, onePolicy(lifetimeOf(10)))
 	d := w.must(origin, Request{Op: OpenSession})
 	r := checkOf("p", "k", 1)
-	r.Session, r.Number = d.Session(), 1
+	r.Session, r.Number = d.Answer().Session, 1
 	w.must(origin, r)
 	if counts := w.goBack(w.backup(), origin+limit.Time(minute)); counts.Sessions != 1 || counts.Keys != 1 ||
 		counts.Full != 0 {

@@ -109,7 +109,7 @@ func (c *copies) renew() {
 		c.finish(r, "gave up")
 	}
 	results := c.decideNow(Request{Op: OpenSession})
-	c.session, c.open = results[0].Decision.Session(), nil
+	c.session, c.open = results[0].Decision.Answer().Session, nil
 }
 
 // decideNow has requests decided and committed, after all pending entries.

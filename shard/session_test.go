@@ -23,7 +23,7 @@ func opened(w *world, now limit.Time) Session {
 	if results[0].Err != nil {
 		w.Fatal(results[0].Err)
 	}
-	return results[0].Decision.Session()
+	return results[0].Decision.Answer().Session
 }
 
 // recordOf returns the decoded record of a session.
@@ -265,7 +265,7 @@ func TestSessionsAreNamedByTheirPlace(t *testing.T) {
 			results, _ := w.batch(origin, Request{Op: OpenSession}, checkOf("p", "k", 1), Request{Op: OpenSession})
 			for k, result := range []Result{results[0], results[2]} {
 				want := Session{w.state.Epoch(), w.state.Seq(), uint32(k + 1)}
-				if d := result.Decision; d.Session() != want || seen[want] || !d.Allowed || d.Index != 0 ||
+				if d := result.Decision; d.Answer().Session != want || seen[want] || !d.Allowed || d.Index != 0 ||
 					d.DecidedAt != origin {
 					t.Errorf("session %d of batch %d: %+v", k, 3*i+j, d)
 				}

@@ -200,9 +200,9 @@ func TestGetTellsWhatHasFired(t *testing.T) {
 	must := func(at limit.Time, want ...FiredThreshold) {
 		t.Helper()
 		results, _ := w.batch(at, get)
-		if r := results[0]; r.Err != nil || !slices.Equal(r.Decision.Fired(), want) ||
+		if r := results[0]; r.Err != nil || !slices.Equal(r.Decision.Answer().Fired, want) ||
 			want == nil && r.Decision.System != nil {
-			t.Errorf("at %d: %v, %+v, want %+v", at-origin, r.Err, r.Decision.Fired(), want)
+			t.Errorf("at %d: %v, %+v, want %+v", at-origin, r.Err, r.Decision.Answer().Fired, want)
 		}
 	}
 	must(origin + 1)
@@ -231,7 +231,7 @@ func TestAThresholdIsSilentWhileGetSaysSo(t *testing.T) {
 	w.mustHaveFired(5)
 	d := w.must(origin+limit.Time(3*minute), Request{Op: Get, Namespace: "default",
 		Entries: checkOf("p", "k", 1).Entries})
-	if fired := d.Fired(); len(fired) != 1 || fired[0].Ends != origin+limit.Time(hour) {
+	if fired := d.Answer().Fired; len(fired) != 1 || fired[0].Ends != origin+limit.Time(hour) {
 		t.Errorf("Get says %+v", fired)
 	}
 	w.must(origin+limit.Time(hour)+limit.Time(minute),

@@ -260,11 +260,11 @@ func (s *storyteller) tell(r *Result, now limit.Time) {
 	} else if d.Replayed {
 		fmt.Fprintf(&s.out, ", decided before at %s as %d of entry %d", clock(d.DecidedAt), d.Index, d.Position.Seq)
 	}
-	if d.Session() != (Session{}) {
-		fmt.Fprintf(&s.out, ", session %s", sessionName(d.Session()))
+	if d.Answer().Session != (Session{}) {
+		fmt.Fprintf(&s.out, ", session %s", sessionName(d.Answer().Session))
 	}
-	if d.Document().Version != 0 || d.Document().Body != nil {
-		fmt.Fprintf(&s.out, ", version %d, %q", d.Document().Version, d.Document().Body)
+	if d.Answer().Document.Version != 0 || d.Answer().Document.Body != nil {
+		fmt.Fprintf(&s.out, ", version %d, %q", d.Answer().Document.Version, d.Answer().Document.Body)
 	}
 	s.tellHold(d)
 	s.tellTally(d)

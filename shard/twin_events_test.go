@@ -58,7 +58,7 @@ func (r *run) judgeFired(q *Request, result *Result) {
 	if q.Op != Get || result.Err != nil {
 		return
 	}
-	got := slices.Clone(result.Decision.Fired())
+	got := slices.Clone(result.Decision.Answer().Fired)
 	for _, f := range r.history.Fired() {
 		p, known := r.policies.Lookup(f.Policy)
 		if f.End <= r.now || !known ||

@@ -545,8 +545,8 @@ func (r *run) count(q *Request, d *Decision) {
 		note(t.Was, "tally that was there before")
 		note(q.Op == Tally && !t.Done, "tally left alone")
 	}
-	note(d.Forgot().Counters > 1, "forgotten under several policies")
-	note(d.Forgot().Holds > 0, "forgotten with a hold")
+	note(d.Answer().Forgot.Counters > 1, "forgotten under several policies")
+	note(d.Answer().Forgot.Holds > 0, "forgotten with a hold")
 	deciding := q.Op != Settle && q.Op != Get
 	note(deciding && d.Allowed, "allowed")
 	note(!d.Allowed, "denied")

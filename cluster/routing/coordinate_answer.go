@@ -86,9 +86,9 @@ func (o *operation) merged(home shard.Decision, legs []shard.Leg) shard.Decision
 		d.Allowed = d.Allowed && leg.Allowed
 		d.ShadowDenied = d.ShadowDenied || leg.ShadowDenied
 		d.RetryAfter = limit.Longer(d.RetryAfter, leg.RetryAfter)
-		if fired := leg.Fired(); fired != nil {
+		if fired := leg.Answer().Fired; fired != nil {
 			//mutant:fired-lost-between-shards
-			d.System = &shard.SystemAnswer{Fired: append(slices.Clone(d.Fired()), fired...)}
+			d.System = &shard.SystemAnswer{Fired: append(slices.Clone(d.Answer().Fired), fired...)}
 		}
 	}
 	d.ShadowDenied = d.ShadowDenied && d.Allowed

@@ -92,11 +92,11 @@ func (d *moveDriver) ask(at shard.ID, t shard.MoveTerms) *shard.MoveAnswer {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
 	r := d.node.Decide(ctx, []shard.Request{shard.MoveRequest(at, t)})[0]
-	if r.Err != nil || r.Decision.Moved().Waits != "" {
+	if r.Err != nil || r.Decision.Answer().Moved.Waits != "" {
 		time.Sleep(20 * time.Millisecond)
 		return nil
 	}
-	return r.Decision.Moved()
+	return r.Decision.Answer().Moved
 }
 
 // drive does the steps with conditions that hold. It returns false if it could not go on.

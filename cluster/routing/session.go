@@ -160,7 +160,7 @@ func (r *Router) takeRange(ctx context.Context, route *shardRoute, count uint64)
 // open opens a session. The request may be repeated any number of times: an extra session does no harm.
 func (r *Router) open(ctx context.Context, route *shardRoute, o *opening) *shard.Error {
 	result := r.deliver(ctx, route, []shard.Request{{Op: shard.OpenSession}})[0]
-	err, name := result.Err, result.Decision.Session()
+	err, name := result.Err, result.Decision.Answer().Session
 	if err == nil && name == (shard.Session{}) {
 		err = &shard.Error{Code: shard.NotBuilt, Message: "the owner of shard " + route.id.String() +
 			" has opened no session: run a newer version"}

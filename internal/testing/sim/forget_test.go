@@ -64,7 +64,7 @@ func (r *runner) forgetRound(e *errand) (left, ok bool) {
 		if result.Err != nil || l.dead.Load() {
 			return false, false
 		}
-		done, slots := result.Decision.Forgot(), result.Decision.Slots()
+		done, slots := result.Decision.Answer().Forgot, result.Decision.Slots()
 		left = left || done.Open > 0 || done.More
 		met.Or(&slots)
 	}
