@@ -169,15 +169,17 @@ func fraction(x float64) (above, below uint64) {
 // left, negative if taken in advance.
 func replyTraefikBucket(b []byte, of []command, _ int) []byte {
 	m := &of[0]
-	d, token := &m.result.Decision, float64(m.cost)
+	d, token, back := &m.result.Decision, float64(m.cost), float64(m.limits[0].Count)
 	left := float64(binding(d).Left()) - float64(m.arg)
-	missing := -left
+	wait := max(-left, 0) / back
 	if !d.Allowed {
-		missing += token
+		wait = (token - left) / back
+		// Traefik accepts a wait of up to its own longest delay, of which max_delay has the whole microseconds only. So
+		// the wait of a denial is a microsecond longer at least: Traefik would let the request pass, uncounted.
+		wait = max(wait, float64(m.arg)/back+1) //mutant:traefik-takes-a-denial-for-a-delay
 	}
 	b = appendBulk(appendArray(b, 3), "true")
-	b = appendFloat(b, max(missing, 0)/float64(m.limits[0].Count))
-	return appendFloat(b, left/token)
+	return appendFloat(appendFloat(b, wait), left/token)
 }
 
 // readSpringBucket reads: key rate capacity time requested. A token bucket gets rate tokens each second.
