@@ -150,9 +150,9 @@ js: ## the JavaScript client beside a real node: Node 20.19 or later, openssl, D
 
 PYTHON ?= /usr/bin/python3
 
-python: ## the Python client beside a real node: Python 3.9 or later (PYTHON), openssl, Debian's python3-limits, python3-redis, python3-fastapi and python3-wheel
+python: ## the Python client beside a real node: Python 3.9 or later (PYTHON), openssl, Debian's python3-limits, python3-redis, python3-fastapi, python3-flask-limiter, python3-djangorestframework and python3-wheel
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 9))' || { echo "make python needs Python 3.9 or later at $(PYTHON): set PYTHON" >&2; exit 1; }
-	@$(PYTHON) -c 'import fastapi, limits, redis, setuptools, wheel' 2> /dev/null || { echo "make python needs packages for $(PYTHON): Debian's python3-limits, python3-redis, python3-fastapi, python3-wheel" >&2; exit 1; }
+	@$(PYTHON) -c 'import fastapi, flask_limiter, limits, redis, rest_framework, setuptools, wheel' 2> /dev/null || { echo "make python needs packages for $(PYTHON): Debian's python3-limits, python3-redis, python3-fastapi, python3-flask-limiter, python3-djangorestframework, python3-wheel" >&2; exit 1; }
 	@command -v openssl > /dev/null || { echo "make python needs openssl" >&2; exit 1; }
 	go build -o dist/stint ./cmd/stint
 	STINT_BINARY=$(CURDIR)/dist/stint $(PYTHON) -B -m unittest discover -s client/python/test
