@@ -36,6 +36,7 @@ var realClock = map[string]string{
 	"internal/testing/chaos.pause":               "a client between two tries; the time that a fault or a load lasts",
 	"internal/testing/chaos.run":                 "the ticks of a load, or of a fault",
 	"shard.BenchmarkPause":                       "a benchmark",
+	"client.run":                                 "whenever the time is over of a call that reaches no node, its error is the same",
 	"client.TestWhatFailsBeforeTLSStandsIsCertainlyNotCounted": "each try may take twice as long as " +
 		"the one before",
 	"cmd/stint.TestStrangersConnectionsDoNotEndANode":    "each try may take twice as long as the one before",

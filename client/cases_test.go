@@ -31,11 +31,12 @@ type clientCase struct {
 		TTLMs                              int64
 		Entries                            []*struct{ Policy, Key string }
 	}
-	Nodes   int
-	Refused int
-	Answers []json.RawMessage
-	Asked   int
-	Want    map[string]any
+	Nodes     *int
+	Refused   int
+	TimeoutMs int64
+	Answers   []json.RawMessage
+	Asked     int
+	Want      map[string]any
 }
 
 // TestCasesOfAllClients: the clients of all languages pass the cases of this file.
@@ -60,10 +61,17 @@ func (c *clientCase) run(t *testing.T) {
 	for range c.Refused {
 		addresses = append(addresses, refusedAddress(t))
 	}
-	for range max(1, c.Nodes) {
+	nodes, timeout := 1, 2*time.Minute
+	if c.Nodes != nil {
+		nodes = *c.Nodes
+	}
+	if c.TimeoutMs > 0 {
+		timeout = time.Duration(c.TimeoutMs) * time.Millisecond
+	}
+	for range nodes {
 		addresses = append(addresses, script.start(t))
 	}
-	limits, err := client.New(client.Config{Addresses: addresses, Timeout: 2 * time.Minute})
+	limits, err := client.New(client.Config{Addresses: addresses, Timeout: timeout})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -77,8 +85,14 @@ func (c *clientCase) run(t *testing.T) {
 	if len(got) != len(c.Want) {
 		t.Errorf("got %v, want %v", got, c.Want)
 	}
-	if asked := script.asked(); asked != c.Asked {
-		t.Errorf("the nodes were asked %d times, want %d", asked, c.Asked)
+	asked := script.asked()
+	if len(asked) != c.Asked {
+		t.Errorf("the nodes were asked %d times, want %d", len(asked), c.Asked)
+	}
+	for _, body := range asked {
+		if body != asked[0] {
+			t.Errorf("%q was sent again as %q", asked[0], body)
+		}
 	}
 }
 
@@ -189,8 +203,8 @@ type scriptedNodes struct {
 	t       *testing.T
 	answers []json.RawMessage
 
-	mu    sync.Mutex
-	count int
+	mu     sync.Mutex
+	bodies []string
 }
 
 func (s *scriptedNodes) start(t *testing.T) (address string) {
@@ -203,17 +217,17 @@ func (s *scriptedNodes) start(t *testing.T) (address string) {
 	return server.URL
 }
 
-func (s *scriptedNodes) asked() int {
+func (s *scriptedNodes) asked() (bodies []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.count
+	return s.bodies
 }
 
-func (s *scriptedNodes) next() json.RawMessage {
+func (s *scriptedNodes) next(body []byte) json.RawMessage {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.count++
-	return s.answers[min(s.count, len(s.answers))-1]
+	s.bodies = append(s.bodies, string(body))
+	return s.answers[min(len(s.bodies), len(s.answers))-1]
 }
 
 func (s *scriptedNodes) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -221,12 +235,15 @@ func (s *scriptedNodes) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.NotFound(w, r)
 		return
 	}
-	io.Copy(io.Discard, r.Body)
+	sent, err := io.ReadAll(r.Body)
+	if err != nil {
+		s.t.Error(err)
+	}
 	var answer struct {
 		Status int
 		Body   json.RawMessage
 	}
-	next := s.next()
+	next := s.next(sent)
 	if string(next) == `"drop"` {
 		panic(http.ErrAbortHandler)
 	}

@@ -29,20 +29,22 @@ function named(want, got) {
   return Object.fromEntries(Object.keys(want).map((name) => [name, named(want[name], got?.[name])]))
 }
 
-for (const { name, do: request, nodes = 1, refused = 0, answers, asked, want } of cases) {
+for (const { name, do: request, nodes = 1, refused = 0, timeoutMs = 120000, answers, asked, want } of cases) {
   test(name, async (t) => {
-    let count = 0
+    const bodies = []
     const server = () => http.createServer(async (req, res) => {
-      for await (const _ of req);
-      const answer = answers[Math.min(count++, answers.length - 1)]
+      let body = ''
+      for await (const part of req) body += part
+      const answer = answers[Math.min(bodies.push(body), answers.length) - 1]
       if (answer === 'drop') return req.socket.destroy()
       return res.writeHead(answer.status).end(typeof answer.body === 'string' ? answer.body : JSON.stringify(answer.body))
     })
     const addresses = []
     for (let i = 0; i < refused; i++) addresses.push(await refusedPort())
     for (let i = 0; i < nodes; i++) addresses.push(await listen(t, server()))
-    const got = await call(new Stint({ addresses, timeoutMs: 120000 }), request)
+    const got = await call(new Stint({ addresses, timeoutMs }), request)
     assert.deepEqual(named(want, got), want)
-    assert.equal(count, asked)
+    assert.equal(bodies.length, asked)
+    assert.ok(bodies.every((body) => body === bodies[0]), bodies)
   })
 }

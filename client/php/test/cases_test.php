@@ -43,8 +43,12 @@ foreach (json_decode(file_get_contents(ROOT . '/client/testdata/cases.json'), tr
     test($case['name'], function () use ($case) {
         $servers = new Servers($case['answers'], $case['nodes'] ?? 1);
         $refused = array_map(fn () => refused(), array_fill(0, $case['refused'] ?? 0, null));
-        $limits = new Stint([...$refused, ...$servers->urls], timeout: 120);
+        $limits = new Stint([...$refused, ...$servers->urls], timeout: ($case['timeoutMs'] ?? 120000) / 1000);
         same($case['want'], named($case['want'], answerOf($limits, $case['do'])));
-        same($case['asked'], count($servers->requests()), 'requests:');
+        $requests = $servers->requests();
+        same($case['asked'], count($requests), 'requests:');
+        foreach ($requests as [, $body]) {
+            same($requests[0][1], $body, 'a request that is sent again:');
+        }
     });
 }

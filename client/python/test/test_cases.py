@@ -21,17 +21,17 @@ class Scripted:
     """Nodes that give the answers of a case, in the order of the requests and whichever is asked."""
 
     def __init__(self, answers, nodes):
-        self.count, self._lock = 0, threading.Lock()
+        self.bodies, self._lock = [], threading.Lock()
         script = self
 
         class Handler(http.server.BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
 
             def do_POST(self):
-                self.rfile.read(int(self.headers["Content-Length"]))
+                body = self.rfile.read(int(self.headers["Content-Length"]))
                 with script._lock:
-                    answer = answers[min(script.count, len(answers) - 1)]
-                    script.count += 1
+                    script.bodies.append(body)
+                    answer = answers[min(len(script.bodies), len(answers)) - 1]
                 if answer == "drop":
                     self.close_connection = True
                     return
@@ -94,10 +94,12 @@ class Cases(unittest.TestCase):
         for case in cases:
             with self.subTest(case["name"]):
                 script = Scripted(case["answers"], case.get("nodes", 1))
-                limits = Stint([refused_port() for _ in range(case.get("refused", 0))] + script.urls, timeout=120)
+                limits = Stint([refused_port() for _ in range(case.get("refused", 0))] + script.urls,
+                               timeout=case.get("timeoutMs", 120_000) / 1000)
                 try:
                     self.assertEqual(named(case["want"], call(limits, case["do"])), case["want"])
-                    self.assertEqual(script.count, case["asked"])
+                    self.assertEqual(len(script.bodies), case["asked"])
+                    self.assertEqual(script.bodies, script.bodies[:1] * case["asked"])
                 finally:
                     limits.close()
                     script.close()

@@ -28,9 +28,13 @@ final class CasesTest {
         for (int i = 0; c.has("refused") && i < whole(c, "refused"); i++) {
             addresses.add(0, Harness.refused());
         }
-        Stint limits = Stint.at(addresses.toArray(String[]::new)).timeout(Duration.ofSeconds(120)).build();
+        Stint limits = Stint.at(addresses.toArray(String[]::new)).timeout(Duration.ofMillis(c.has("timeoutMs") ? whole(c, "timeoutMs") : 120_000))
+                .build();
         same(c.message("want"), answerOf(limits, c.message("do")));
         Harness.same(whole(c, "asked"), script.requests.size());
+        for (Harness.Request request : script.requests) {
+            Harness.same(script.requests.get(0).body(), request.body());
+        }
     }
 
     private static Harness.Answer answer(Stint.Json.Message m) {
