@@ -16,6 +16,7 @@ import datetime
 import functools
 import hashlib
 import http.client
+import io
 import ipaddress
 import json
 import math
@@ -23,6 +24,7 @@ import os
 import random
 import re
 import select
+import socket
 import ssl
 import threading
 import time
@@ -391,23 +393,9 @@ class _Node:
             connection.close()
 
     def send(self, path: str, body: bytes, headers: Dict[str, str], within: float) -> Dict[str, Any]:
-        ends = time.monotonic() + within
-        try:
-            connection = self._connected(within)
-        except OSError as error:  # no request was sent: that includes a certificate that is not accepted
-            raise StintError("unavailable", f"{self.address} cannot be reached: {error}") from error
-        try:
-            connection.sock.settimeout(max(0.001, ends - time.monotonic()))
-            connection.request("POST", self._path + path, body, headers)
-            connection.sock.settimeout(max(0.001, ends - time.monotonic()))
-            response = connection.getresponse()
-            text = response.read()
-        except (OSError, http.client.HTTPException, AttributeError) as error:
-            connection.close()
-            raise StintError("aborted", f"{self.address} gave no answer: {error or type(error).__name__}", True) from error
-        self._keep(connection, response)
-        if response.status != 200:
-            raise _refused(response.status, text)
+        status, text = self._exchange("POST", path, body, headers, within)
+        if status != 200:
+            raise _refused(status, text)
         try:
             answer = json.loads(text)
         except ValueError as error:
@@ -416,17 +404,29 @@ class _Node:
 
     def ready(self, within: float) -> bool:
         try:
-            connection = self._connected(within)
-            connection.sock.settimeout(within)
-            connection.request("GET", self._path + "/readyz")
-            response = connection.getresponse()
-            response.read()
-        except (OSError, http.client.HTTPException):
+            return self._exchange("GET", "/readyz", b"", {}, within)[0] == 200
+        except StintError:
             return False
-        self._keep(connection, response)
-        return response.status == 200
 
-    def _connected(self, within: float) -> http.client.HTTPConnection:
+    def _exchange(self, method: str, path: str, body: bytes, headers: Dict[str, str], within: float) -> Tuple[int, bytes]:
+        ends = time.monotonic() + within
+        try:
+            connection = self._connected(ends)
+        except OSError as error:  # no request was sent: that includes a certificate that is not accepted
+            raise StintError("unavailable", f"{self.address} cannot be reached: {error}") from error
+        try:
+            connection.sock.settimeout(_left(ends))
+            connection.response_class = functools.partial(_Answer, ends)
+            connection.request(method, self._path + path, body, headers)
+            response = connection.getresponse()
+            text = response.read()
+        except (OSError, http.client.HTTPException, AttributeError) as error:
+            connection.close()
+            raise StintError("aborted", f"{self.address} gave no answer: {error or type(error).__name__}", True) from error
+        self._keep(connection, response)
+        return response.status, text
+
+    def _connected(self, ends: float) -> http.client.HTTPConnection:
         while True:
             with self._own():
                 connection = self._idle.pop() if self._idle else None
@@ -436,12 +436,15 @@ class _Node:
                 return connection
             connection.close()  # the other end has closed it
         if self._context is not None:
-            connection = http.client.HTTPSConnection(self._host, self._port, timeout=within, context=self._context)
+            connection = http.client.HTTPSConnection(self._host, self._port, context=self._context)
         else:
-            connection = http.client.HTTPConnection(self._host, self._port, timeout=within)
+            connection = http.client.HTTPConnection(self._host, self._port)
         connection.auto_open = 0  # a request goes out on this connection or not at all
         try:
-            connection.connect()
+            connection.sock = _dialed(self._host, connection.port, ends)
+            if self._context is not None:
+                connection.sock.settimeout(_left(ends))
+                connection.sock = self._context.wrap_socket(connection.sock, server_hostname=self._host)
         except OSError:
             connection.close()
             raise
@@ -453,6 +456,57 @@ class _Node:
                 self._idle.append(connection)
                 return
         connection.close()
+
+
+class _Answer(http.client.HTTPResponse):
+    """An answer that is read until an instant."""
+
+    def __init__(self, ends: float, sock: Any, **options: Any):
+        super().__init__(sock, **options)
+        self.fp = io.BufferedReader(_Until(ends, sock, self.fp.detach()))
+
+
+class _Until(io.RawIOBase):
+    """The bytes of a connection until an instant: the timeout of a socket would begin again with each of them."""
+
+    def __init__(self, ends: float, sock: Any, raw: Any):
+        self._ends, self._sock, self._raw = ends, sock, raw
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> Optional[int]:
+        if time.monotonic() > self._ends:
+            raise TimeoutError("its time is over")
+        self._sock.settimeout(_left(self._ends))
+        return self._raw.readinto(buffer)
+
+    def close(self) -> None:
+        self._raw.close()
+        super().close()
+
+
+def _left(ends: float) -> float:
+    """The timeout of a socket until an instant: 0 would be none."""
+    return max(0.001, ends - time.monotonic())
+
+
+def _dialed(host: str, port: int, ends: float) -> socket.socket:
+    """A connection to the first address of a host that takes one. Each has its share of the time, so that one that is silent leaves some
+    for the others."""
+    found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    failed = OSError("the host has no address")
+    for i, (family, kind, protocol, _, address) in enumerate(found):
+        sock = socket.socket(family, kind, protocol)
+        try:
+            sock.settimeout(_left(ends) / (len(found) - i))
+            sock.connect(address)
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            return sock
+        except OSError as error:
+            sock.close()
+            failed = error
+    raise failed
 
 
 def _readable(sock: Any) -> bool:

@@ -1,4 +1,5 @@
 import asyncio
+import contextlib
 import datetime
 import filecmp
 import hashlib
@@ -9,12 +10,15 @@ import math
 import os
 import re
 import shutil
+import socket
 import ssl
 import subprocess
 import sys
 import tempfile
 import threading
+import time
 import unittest
+import unittest.mock
 import wsgiref.simple_server
 import zipfile
 from concurrent.futures import ThreadPoolExecutor
@@ -205,6 +209,35 @@ class Client(Case):
         self.assertEqual(self.fails(limits.put_override, "nope", "k", tier="large").code, "not_found")
         self.assertIn("time zone", str(self.fails(limits.put_override, "five", "k", expires_at=datetime.datetime(2999, 1, 1))))
         self.assertIn("key", str(self.fails(limits.put_override, "five", "")))
+
+    def test_an_answer_that_does_not_end_is_given_up(self):
+        with socket.create_server(("127.0.0.1", 0)) as server:
+
+            def drip():
+                connection, _ = server.accept()
+                with connection, contextlib.suppress(OSError):
+                    connection.recv(65536)
+                    connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n")
+                    while True:
+                        connection.sendall(b" ")
+                        time.sleep(0.01)
+
+            dripping = threading.Thread(target=drip)
+            dripping.start()
+            slow = self.client([f"http://127.0.0.1:{server.getsockname()[1]}"], timeout=0.5)
+            self.assertTrue(self.fails(slow.check, {"policy": "many", "key": "py drips"}).maybe_applied)
+            dripping.join()
+
+    def test_all_addresses_of_a_host_have_the_time_of_one_call(self):
+        with socket.create_server(("127.0.0.1", 0), backlog=0) as full, contextlib.ExitStack() as waiting:
+            for _ in range(4):  # a full queue: who comes now gets no answer
+                queued = waiting.enter_context(socket.socket())
+                queued.setblocking(False)
+                queued.connect_ex(full.getsockname())
+            found = [(socket.AF_INET, socket.SOCK_STREAM, 6, "", full.getsockname())] * 1000
+            with unittest.mock.patch("socket.getaddrinfo", lambda *_, **__: found):
+                host = self.client(["http://localhost:7400"], timeout=1)
+                self.assertEqual(self.fails(host.check, {"policy": "many", "key": "k"}).code, "unavailable")
 
     def test_64_threads_get_exactly_5_of_5(self):
         with ThreadPoolExecutor(64) as pool:

@@ -2,6 +2,7 @@
 
 require "json"
 require "minitest/autorun"
+require "minitest/mock"
 require "net/http"
 require "openssl"
 require "socket"

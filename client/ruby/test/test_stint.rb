@@ -51,6 +51,16 @@ class StintTest < Minitest::Test
     assert_equal(["aborted", true, true], [e.code, e.maybe_applied?, e.no_decision?])
   end
 
+  def test_all_addresses_of_a_host_have_the_time_of_one_call
+    full = later(TCPServer.new("127.0.0.1", 0))
+    full.listen(0)
+    4.times { later(Socket.new(:INET, :STREAM)).connect_nonblock(full.local_address, exception: false) } # who comes now gets no answer
+    Addrinfo.stub(:getaddrinfo, ->(*) { Array.new(1000, full.local_address) }) do
+      e = fails { client(["http://localhost:7400"]).check({policy: "many", key: "k"}, timeout: 1) }
+      assert_equal(["unavailable", false], [e.code, e.maybe_applied?])
+    end
+  end
+
   def test_without_an_id_what_may_have_been_counted_is_not_repeated
     script = servers(["lost"], nodes: 2, target: node.url)
     e = fails { client(script.urls).check({policy: "many", key: "rb no id"}, idempotency_id: nil) }
