@@ -113,6 +113,35 @@ export interface LimitStatus {
   blockedUntil: Date | undefined
 }
 
+/** The bill of one key for one period. What is owed is units - credits + corrections. */
+export interface UsageRecord {
+  id: string
+  namespace: string
+  policy: string
+  meter: string
+  key: string
+  start: Date
+  end: Date
+  state: 'open' | 'closed' | 'final'
+  units: number
+  credits: number
+  corrections: number
+  revision: number
+  recovered: boolean
+  timeZone: string
+}
+
+/** A page of bills. */
+export interface UsagePage {
+  records: UsageRecord[]
+  /** Empty: this is the last page. */
+  nextPageToken: string
+  /** What is final by that of the last page is complete. */
+  completeThrough: Date
+  /** Keys whose bills their owner cannot read. */
+  unreadable: { policy: string; key: string }[]
+}
+
 /** How a hold ends or goes on. */
 export type Settlement = 'commit' | 'cancel' | 'success' | 'failed'
   | { commit: { actualCost?: number[]; overage?: 'clamp' | 'debt' | 'reject' } }
@@ -155,6 +184,10 @@ export class Stint {
   deleteOverride(key: { policy: string; key: string; note?: string }, options?: CountingOptions): Promise<boolean>
   /** Ends everything that the cluster keeps of one key, under all policies of its namespace. bills: those too; without it a key that has any is not forgotten. */
   forget(key: { key: string; note?: string; bills?: boolean }, options?: CallOptions): Promise<void>
+  /** Returns a page of bills. period: a year, a month or a day in which periods start, as in 2026-10. pageToken: the nextPageToken of the page before, with everything else as for that one. */
+  listUsage(of?: { policy?: string; key?: string; period?: string; pageSize?: number; pageToken?: string }, options?: CallOptions): Promise<UsagePage>
+  /** Adds units to the bill of one key, or takes some away, and returns the bill. It moves no limit; kept in the audit log. isNew: the key may be one that was never billed. undefined: it was corrected under this id before, and the answer is forgotten. */
+  correctUsage(of: { policy: string; key: string; units: number; note: string; meter?: string; period?: string; isNew?: boolean }, options?: CountingOptions): Promise<UsageRecord | undefined>
 }
 
 /** Why there is no decision. It is never a denial. */

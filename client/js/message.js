@@ -90,6 +90,26 @@ export function limitOf(l) {
   }
 }
 
+// usageOf translates the bill of one key for one period.
+export function usageOf(r) {
+  return {
+    id: r.id ?? '',
+    namespace: r.namespace ?? '',
+    policy: r.policy ?? '',
+    meter: r.meter ?? '',
+    key: r.key ?? '',
+    start: dateOf(r.start),
+    end: dateOf(r.end),
+    state: (r.state ?? '').replace('USAGE_STATE_', '').toLowerCase(),
+    units: Number(r.units ?? 0),
+    credits: Number(r.credits ?? 0),
+    corrections: Number(r.corrections ?? 0),
+    revision: Number(r.revision ?? 0),
+    recovered: r.recovered === true,
+    timeZone: r.timeZone ?? '',
+  }
+}
+
 // tightest returns the limit that denied and waits longest, else the one with least left.
 export function tightest({ limits }) {
   const stopped = limits.filter((l) => !l.allowed && !l.shadow)
@@ -99,7 +119,7 @@ export function tightest({ limits }) {
 }
 
 // dateOf returns an instant as a Date, rounded up: at the Date, what ends at the instant has ended.
-function dateOf(text) {
+export function dateOf(text) {
   if (text === undefined || text === null) return undefined
   const [, seconds, fraction = ''] = /^(.*?)(?:\.(\d+))?Z$/.exec(text) ?? []
   return new Date(Date.parse(`${seconds}Z`) + Math.ceil(Number(fraction.padEnd(9, '0').slice(0, 9)) / 1e6))

@@ -1,5 +1,5 @@
 import { StintError, failed, invalid, refused } from './error.js'
-import { decisionOf, entriesOf, limitOf, settlementOf, millis } from './message.js'
+import { dateOf, decisionOf, entriesOf, limitOf, settlementOf, usageOf, millis } from './message.js'
 
 const pauseLeastMs = 10
 const pauseMostMs = 200
@@ -115,6 +115,27 @@ export class Stint {
   // forget ends everything that the cluster keeps of one key. It may be called again: if it fails, a part may have been ended.
   async forget({ key, note = '', bills = false }, options = {}) {
     await this.#call('LimitService/Forget', { namespace: options.namespace ?? this.#namespace, key, note, bills }, true, options)
+  }
+
+  // listUsage returns a page of bills.
+  async listUsage({ policy = '', key = '', period = '', pageSize = 0, pageToken = '' } = {}, options = {}) {
+    const request = { namespace: options.namespace ?? this.#namespace, policy, key, period, pageSize, pageToken }
+    const page = await this.#call('ObserveService/ListUsage', request, true, options)
+    return {
+      records: (page.records ?? []).map(usageOf),
+      nextPageToken: page.nextPageToken ?? '',
+      completeThrough: dateOf(page.completeThrough),
+      unreadable: page.unreadable ?? [],
+    }
+  }
+
+  // correctUsage adds units to the bill of one key, or takes some away, and returns the bill. undefined: it was corrected before
+  // under this id, so long ago that the answer is forgotten.
+  async correctUsage({ policy, key, units, note, meter = '', period = '', isNew = false }, options = {}) {
+    if (!Number.isSafeInteger(units)) throw invalid('units', 'must be a whole number')
+    const request = { ...this.#changeOf(policy, key, note, options), units: String(units), meter, period, new: isNew }
+    const { record } = await this.#call('LimitService/CorrectUsage', request, request.idempotencyId !== '', options)
+    return record && usageOf(record)
   }
 
   #changeOf(policy, key, note, options) {

@@ -159,6 +159,25 @@ test('overrides, and what is forgotten', async () => {
   await assert.rejects(limits.putOverride({ policy: 'five', key: '' }), /key/)
 })
 
+test('bills, and their corrections', async (t) => {
+  const key = { policy: 'billed', key: 'js billed' }
+  await limits.check({ ...key, cost: 7 })
+  const corrected = await limits.correctUsage({ ...key, units: -2, note: 'by a test' })
+  const { records, nextPageToken, completeThrough, unreadable } = await limits.listUsage(key)
+  assert.deepEqual([records, nextPageToken, unreadable], [[corrected], '', []])
+  assert.ok(corrected.start <= completeThrough)
+  const { meter, state, units, credits, corrections } = corrected
+  assert.deepEqual([meter, corrected.key, state, units, credits, corrections], ['calls', 'js billed', 'open', 7, 0, -2])
+  const nobody = { policy: 'billed', key: 'js nobody', units: 1, note: 'by a test' }
+  await assert.rejects(limits.correctUsage(nobody), (e) => e.code === 'failed_precondition')
+  assert.equal((await limits.correctUsage({ ...nobody, isNew: true })).corrections, 1)
+  await assert.rejects(limits.correctUsage({ ...nobody, units: 0.5 }), /units/)
+  const lossy = await proxy(t, url, () => 'drop')
+  await firstAt([lossy.url, url]).correctUsage({ ...key, units: 5, note: 'by a test' })
+  assert.equal(lossy.seen[0].body.idempotencyId.length, 36)
+  assert.equal((await limits.listUsage(key)).records[0].corrections, 3)
+})
+
 test('a reservation whose answer got lost is repeated and holds once', async (t) => {
   const lossy = await proxy(t, url, () => 'drop')
   const hold = await firstAt([lossy.url, url]).reserve({ policy: 'many', key: 'reserve lost' })

@@ -33,7 +33,8 @@ import uuid
 from dataclasses import dataclass, field
 from typing import Any, AsyncIterator, Awaitable, Callable, Dict, Iterator, List, Optional, Sequence, Tuple, TypeVar, Union
 
-__all__ = ["ASGILimit", "AsyncStint", "Decision", "LimitStatus", "Stint", "StintError", "WSGILimit", "client_ip", "safe_key"]
+__all__ = ["ASGILimit", "AsyncStint", "Decision", "LimitStatus", "Stint", "StintError", "UsagePage", "UsageRecord", "WSGILimit", "client_ip",
+           "safe_key"]
 __version__ = "0.2.0"
 
 _PAUSE_LEAST = 0.010  # seconds
@@ -122,6 +123,36 @@ class Decision:
     def retry_after_seconds(self) -> Optional[int]:
         """The wait in whole seconds, rounded up, 1 at least."""
         return None if self.retry_after is None else max(1, math.ceil(self.retry_after))
+
+
+@dataclass(frozen=True)
+class UsageRecord:
+    """The bill of one key for one period. What is owed is units - credits + corrections."""
+
+    id: str
+    namespace: str
+    policy: str
+    meter: str
+    key: str
+    start: Optional[datetime.datetime]
+    end: Optional[datetime.datetime]
+    state: str  # open, closed or final
+    units: int
+    credits: int
+    corrections: int
+    revision: int
+    recovered: bool
+    time_zone: str
+
+
+@dataclass(frozen=True)
+class UsagePage:
+    """A page of bills. Of the last page, next_page_token is empty; what is final by its complete_through is complete."""
+
+    records: List[UsageRecord]
+    next_page_token: str
+    complete_through: Optional[datetime.datetime]
+    unreadable: List[Tuple[str, str]]  # policies and keys whose bills their owner cannot read
 
 
 Entries = Union[Dict[str, Any], Sequence[Dict[str, Any]]]
@@ -251,6 +282,27 @@ class Stint:
         request = {"namespace": self._in(namespace), "key": key, "note": note, "bills": bills}
         self._call("LimitService/Forget", request, True, timeout)
 
+    def list_usage(self, *, policy: str = "", key: str = "", period: str = "", page_size: int = 0, page_token: str = "",
+                   timeout: Optional[float] = None, namespace: Optional[str] = None) -> UsagePage:
+        """Returns a page of bills. period: a year, a month or a day in which periods start, as in "2026-10". page_token: the
+        next_page_token of the page before, with everything else as for that one."""
+        request = {"namespace": self._in(namespace), "policy": policy, "key": key, "period": period, "pageSize": page_size,
+                   "pageToken": page_token}
+        page = self._call("ObserveService/ListUsage", request, True, timeout)
+        return UsagePage([_usage(record) for record in page.get("records", [])], page.get("nextPageToken", ""),
+                         _instant(page.get("completeThrough")), [(u["policy"], u["key"]) for u in page.get("unreadable", [])])
+
+    def correct_usage(self, policy: str, key: str, units: int, note: str, *, meter: str = "", period: str = "", new: bool = False,
+                      timeout: Optional[float] = None, namespace: Optional[str] = None) -> Optional[UsageRecord]:
+        """Adds units to the bill of one key, or takes some away, and returns the bill. It moves no limit. note: why, for the audit
+        log. period: as for list_usage; "": the one that is open. new: the key may be one that was never billed. None: it was
+        corrected by an earlier copy of this call, whose answer is forgotten."""
+        if not isinstance(units, int) or isinstance(units, bool):
+            raise StintError("invalid_argument", "units: must be a whole number")
+        request = {**self._changed(policy, key, note, namespace), "units": str(units), "meter": meter, "period": period, "new": new}
+        record = self._call("LimitService/CorrectUsage", request, True, timeout).get("record")
+        return None if record is None else _usage(record)
+
     def _changed(self, policy: str, key: str, note: str, namespace: Optional[str]) -> Dict[str, Any]:
         entry = _entries({"policy": policy, "key": key})[0]
         return {**entry, "namespace": self._in(namespace), "note": note, "idempotencyId": str(uuid.uuid4())}
@@ -339,6 +391,8 @@ class AsyncStint:
     put_override = _awaited(Stint.put_override)
     delete_override = _awaited(Stint.delete_override)
     forget = _awaited(Stint.forget)
+    list_usage = _awaited(Stint.list_usage)
+    correct_usage = _awaited(Stint.correct_usage)
     ready = _awaited(Stint.ready)
     close = _awaited(Stint.close)
 
@@ -601,6 +655,15 @@ def _limit(limit: Dict[str, Any]) -> LimitStatus:
         retry_after=_span(limit.get("retryAfter")), allowed=limit.get("allowed") is True, shadow=limit.get("shadow") is True,
         unlimited=limit.get("unlimited") is True, lockout_level=limit.get("lockoutLevel", 0),
         blocked_until=_instant(limit.get("blockedUntil")), soft=limit.get("soft") is True)
+
+
+def _usage(record: Dict[str, Any]) -> UsageRecord:
+    return UsageRecord(
+        id=record.get("id", ""), namespace=record.get("namespace", ""), policy=record.get("policy", ""), meter=record.get("meter", ""),
+        key=record.get("key", ""), start=_instant(record.get("start")), end=_instant(record.get("end")),
+        state=record.get("state", "").replace("USAGE_STATE_", "").lower(), units=int(record.get("units", 0)),
+        credits=int(record.get("credits", 0)), corrections=int(record.get("corrections", 0)), revision=int(record.get("revision", 0)),
+        recovered=record.get("recovered") is True, time_zone=record.get("timeZone", ""))
 
 
 def _instant(text: Optional[str]) -> Optional[datetime.datetime]:

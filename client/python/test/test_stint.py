@@ -239,6 +239,23 @@ class Client(Case):
                 host = self.client(["http://localhost:7400"], timeout=1)
                 self.assertEqual(self.fails(host.check, {"policy": "many", "key": "k"}).code, "unavailable")
 
+    def test_bills_and_their_corrections(self):
+        limits.check({"policy": "billed", "key": "py billed", "cost": 7})
+        corrected = limits.correct_usage("billed", "py billed", -2, "by a test")
+        page = limits.list_usage(policy="billed", key="py billed")
+        self.assertEqual(page.records, [corrected])
+        self.assertEqual((page.next_page_token, page.unreadable), ("", []))
+        self.assertLessEqual(corrected.start, page.complete_through)
+        self.assertEqual((corrected.meter, corrected.key, corrected.state, corrected.units, corrected.credits, corrected.corrections),
+                         ("calls", "py billed", "open", 7, 0, -2))
+        self.assertEqual(self.fails(limits.correct_usage, "billed", "py nobody", 1, "by a test").code, "failed_precondition")
+        self.assertEqual(limits.correct_usage("billed", "py nobody", 1, "by a test", new=True).corrections, 1)
+        self.assertIn("units", str(self.fails(limits.correct_usage, "billed", "py billed", 0.5, "by a test")))
+        lossy = self.proxy(lambda n: "drop")
+        self.client([lossy.url, node.url]).correct_usage("billed", "py billed", 5, "by a test")
+        self.assertEqual(len(lossy.seen[0][1]["idempotencyId"]), 36)
+        self.assertEqual(limits.list_usage(policy="billed", key="py billed").records[0].corrections, 3)
+
     def test_64_threads_get_exactly_5_of_5(self):
         with ThreadPoolExecutor(64) as pool:
             all = list(pool.map(lambda _: limits.check({"policy": "five", "key": "py crowd"}).allowed, range(64)))
