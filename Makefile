@@ -143,6 +143,7 @@ js: export NODE_PATH := /usr/share/nodejs
 js: ## the JavaScript client beside a real node: Node 20.19 or later, openssl, Debian's node-express and node-typescript
 	@node -e 'process.exit(process.features.require_module ? 0 : 1)' || { echo "make js needs Node 20.19 or later" >&2; exit 1; }
 	@node -e 'require("express")' 2> /dev/null || { echo "make js needs Express: Debian's node-express" >&2; exit 1; }
+	@command -v npm > /dev/null || { echo "make js needs npm, which comes with Node" >&2; exit 1; }
 	@command -v tsc > /dev/null || { echo "make js needs tsc: Debian's node-typescript" >&2; exit 1; }
 	@command -v openssl > /dev/null || { echo "make js needs openssl" >&2; exit 1; }
 	go build -o dist/stint ./cmd/stint

@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
 import fs from 'node:fs'
+import os from 'node:os'
 import path from 'node:path'
 import test from 'node:test'
 import { fileURLToPath } from 'node:url'
@@ -40,12 +41,24 @@ test('the license goes with it: npm takes the one beside package.json', () => {
   assert.equal(fs.readFileSync(path.join(root, 'LICENSE'), 'utf8'), fs.readFileSync(path.join(root, '..', '..', 'LICENSE'), 'utf8'))
 })
 
-test('require takes it, as import does', () => {
+test('what npm packs can be installed, and is required as well as imported', (t) => {
+  const dir = fs.mkdtempSync(path.join(os.tmpdir(), 'stint-js-'))
+  t.after(() => fs.rmSync(dir, { recursive: true }))
+  const run = (command, ...args) => {
+    const env = { ...process.env, npm_config_cache: path.join(dir, 'cache'), npm_config_offline: 'true', npm_config_update_notifier: 'false' }
+    const result = spawnSync(command, args, { cwd: dir, env, encoding: 'utf8' })
+    assert.equal(result.status, 0, `${command} ${args}: ${result.error ?? result.stderr}`)
+    return result.stdout
+  }
+  const [{ filename, files }] = JSON.parse(run('npm', 'pack', root, '--json'))
+  assert.deepEqual(files.map((f) => f.path).filter((name) => !/^[a-z-]+(\.d\.ts|\.js)$/.test(name)).sort(), ['LICENSE', 'README.md', 'package.json'])
+  fs.writeFileSync(path.join(dir, 'package.json'), '{}')
+  run('npm', 'install', '--no-audit', '--no-fund', `./${filename}`)
   const program = `const { Stint } = require('@stint/client')
     const { limit } = require('@stint/client/express')
-    console.log(typeof Stint, typeof limit)`
-  const result = spawnSync(process.execPath, ['--input-type=commonjs', '-e', program], { cwd: root, encoding: 'utf8' })
-  assert.equal(result.stdout.trim(), 'function function', result.stderr)
+    import('@stint/client').then((m) => console.log(m.Stint === Stint, typeof limit, require.resolve('@stint/client')))`
+  const inside = path.join(fs.realpathSync(dir), 'node_modules', '@stint', 'client', 'index.js')
+  assert.equal(run(process.execPath, '--input-type=commonjs', '-e', program).trim(), `true function ${inside}`)
 })
 
 test('the README says the size of the package', () => {
