@@ -153,7 +153,7 @@ export interface Config {
   addresses: string[]
   /** Sent to https:// addresses and to this machine only. */
   token?: string
-  /** Milliseconds for a call with all its attempts. Absent: 2,000. */
+  /** Milliseconds for a call with all its attempts. Absent: 5,000. */
   timeoutMs?: number
   /** Given to requests that name none. */
   namespace?: string
