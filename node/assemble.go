@@ -156,6 +156,7 @@ func (n *Node) assembleReconciler(records *recordBudget) {
 		view:     n.view,
 		submit:   n.router.Submit,
 		tellAll:  n.peers.ask,
+		billing:  n.sinkAdmin.billing,
 		moved:    n.metrics.SlotMoved,
 		tasks:    n.tasks,
 		stopping: stopping,

@@ -10,7 +10,9 @@ import (
 	"time"
 
 	"github.com/stint-io/stint/cluster/placement"
+	"github.com/stint-io/stint/internal/notify"
 	"github.com/stint-io/stint/internal/sleep"
+	"github.com/stint-io/stint/policy"
 	"github.com/stint-io/stint/shard"
 	"github.com/stint-io/stint/shard/slot"
 )
@@ -41,6 +43,7 @@ type mover struct {
 	view     *clusterView
 	submit   func(context.Context, shard.ID, []shard.Request) []shard.Result
 	tellAll  func() // has the other nodes ask for the table
+	billing  func(context.Context) (*policy.Set, []notify.Sink, error)
 	moved    func() // counts a move that this node has ended
 	tasks    *tasks
 	stopping func() bool // whether this node stops

@@ -3,8 +3,10 @@ package node
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"github.com/stint-io/stint/cluster/placement"
+	"github.com/stint-io/stint/internal/notify"
 	"github.com/stint-io/stint/limit"
 	"github.com/stint-io/stint/shard"
 )
@@ -44,6 +46,10 @@ func (d *moveDrive) run(ctx context.Context) (waits string, err error) {
 			return next.waits, err // the error says more
 		case next.step == shard.MoveFreeze && d.apart(): //mutant:slot-is-away-until-times-agree
 			return timesApart, nil
+		case next.step == shard.MoveFreeze:
+			if waits, err = d.unsent(ctx); waits != "" || err != nil {
+				return waits, err
+			}
 		case next.step == 0:
 			_, err = d.view.table.fetch(ctx)
 			return "the table to be read again", err
@@ -175,6 +181,51 @@ func (d *moveDrive) away() bool {
 // frozen slot is away.
 func (d *moveDrive) apart() bool {
 	return max(d.fromTime-d.toTime, d.toTime-d.fromTime) > apartMost //mutant:frozen-just-before-it-is-too-late
+}
+
+// unsent says which bills a move waits for. To goes on where the shard was that had sent less, and what the other one
+// has sent meanwhile is sent again: Stripe must still know it.
+func (d *moveDrive) unsent(ctx context.Context) (waits string, err error) {
+	policies, sinks, err := d.billing(ctx)
+	if err != nil {
+		return "", err
+	}
+	for i := range sinks {
+		s := &sinks[i]
+		if s.Kind != notify.Stripe {
+			continue
+		}
+		first, last, err := d.pushed(s)
+		if err != nil {
+			return "", err
+		}
+		longAgo := max(d.fromTime, d.toTime)-first > pushKnown
+		if longAgo && anyFinal(policies, s.Name, first, last) { //mutant:bill-sent-again-when-forgotten
+			return fmt.Sprintf("both shards to send their bills to sink %s: one of them has sent more than the other, "+
+				"and Stripe may have forgotten which", s.Name), nil
+		}
+	}
+	return "", nil
+}
+
+// pushed returns until when both shards, and one of them, have sent their bills to a sink.
+func (d *moveDrive) pushed(s *notify.Sink) (first, last limit.Time, err error) {
+	var done [2]limit.Time
+	for i, status := range []*shard.SlotStatus{d.from, d.to} {
+		kept, err := shard.FindPush(status.Pushes, s.Name, finalPushes)
+		if err != nil {
+			return 0, 0, err
+		}
+		if i == 1 && kept.Version == 0 && d.seen.Slots.Owned(uint32(d.To)) == 0 { // it goes on where From is
+			return done[0], done[0], nil
+		}
+		at, err := positionOf(&kept, s)
+		if err != nil {
+			return 0, 0, err
+		}
+		done[i] = at.Done
+	}
+	return min(done[0], done[1]), max(done[0], done[1]), nil
 }
 
 func (d *moveDrive) put(ctx context.Context, page shard.MovePage) (waits string, err error) {

@@ -13,8 +13,10 @@ import (
 
 	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
 	"github.com/stint-io/stint/cluster/placement"
+	"github.com/stint-io/stint/internal/notify"
 	"github.com/stint-io/stint/internal/testing/await"
 	"github.com/stint-io/stint/limit"
+	"github.com/stint-io/stint/policy"
 	"github.com/stint-io/stint/shard"
 	"github.com/stint-io/stint/shard/slot"
 )
@@ -206,7 +208,8 @@ func TestAMoveIsFollowedInTheChangeThatEndsIt(t *testing.T) {
 func TestASlotIsNotFrozenWhileTimesDiffer(t *testing.T) {
 	times := [2]limit.Time{} // of shards 0 and 1
 	froze := false
-	v := &mover{submit: func(_ context.Context, id shard.ID, requests []shard.Request) []shard.Result {
+	billing := func(context.Context) (*policy.Set, []notify.Sink, error) { return nil, nil, nil }
+	v := &mover{billing: billing, submit: func(_ context.Context, id shard.ID, requests []shard.Request) []shard.Result {
 		state := [2]shard.SlotState{shard.SlotPreparing, shard.SlotImporting}[id]
 		froze = froze || requests[0].System.Move.Step == shard.MoveFreeze
 		return []shard.Result{{Decision: shard.Decision{DecidedAt: times[id],
@@ -222,6 +225,68 @@ func TestASlotIsNotFrozenWhileTimesDiffer(t *testing.T) {
 		d := &moveDrive{mover: v, Move: placement.Move{Move: shard.Move{From: 0, To: 1, Generation: 7}}}
 		if waits, err := d.run(t.Context()); err != nil || waits == "" || froze != c.freezes {
 			t.Errorf("%+v: frozen %v, waits for %q, error %v", c, froze, waits, err)
+		}
+	}
+}
+
+// TestASlotIsNotFrozenWhileStripeMayHaveForgotten: the shard that gets it sends again what the other one had not sent
+// yet, under the same ids, which Stripe knows for a day.
+func TestASlotIsNotFrozenWhileStripeMayHaveForgotten(t *testing.T) {
+	policies, err := policy.Parse("", []byte("policies: {p: {notify: [stripe], meter: {name: m, calendar: {unit: hour}}, "+
+		"limits: [{name: a, quota: 9, calendar: {unit: hour}}]}}"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	const hour = limit.Time(3600 * 1e6)
+	const now = 10_000 * hour
+	frozen := func(kind string, slots *slot.Map, pushes [2][]shard.Put) bool {
+		froze := false
+		submit := func(_ context.Context, id shard.ID, requests []shard.Request) []shard.Result {
+			froze = froze || requests[0].System.Move.Step == shard.MoveFreeze
+			state := [2]shard.SlotState{shard.SlotPreparing, shard.SlotImporting}[id]
+			status := shard.SlotStatus{State: state, Generation: 7, Pushes: pushes[id]}
+			return []shard.Result{{Decision: shard.Decision{DecidedAt: now,
+				System: &shard.SystemAnswer{Moved: &shard.MoveAnswer{Status: status, Waits: "nothing else"}}}}}
+		}
+		sinks := []notify.Sink{{Name: "stripe", Kind: kind, Created: int64(now - 40*hour)}}
+		v := &mover{submit: submit, billing: func(context.Context) (*policy.Set, []notify.Sink, error) {
+			return policies, sinks, nil
+		}}
+		d := &moveDrive{mover: v, Move: placement.Move{Move: shard.Move{From: 0, To: 1, Generation: 7}},
+			seen: &placement.Table{Slots: slots}}
+		waits, err := d.run(t.Context())
+		if err != nil || froze != (waits == "nothing else") || !froze && !strings.Contains(waits, "sink stripe") {
+			t.Errorf("waits for %q, error %v", waits, err)
+		}
+		return froze
+	}
+	sent := func(before limit.Time) []shard.Put {
+		at, err := shard.PushPosition{Done: now - before}.Encode()
+		if err != nil {
+			t.Fatal(err)
+		}
+		value := append([]byte{1, 1}, at...) // of format 1, and the first version
+		return []shard.Put{{Key: "p\x06stripe" + finalPushes, Record: shard.Record{Value: value, ForgetAt: now + hour}}}
+	}
+	both, fresh := slot.Even(2), slot.Even(1)
+	for _, c := range []struct {
+		what    string
+		kind    string
+		slots   *slot.Map
+		pushes  [2][]shard.Put
+		freezes bool
+	}{
+		{"the one sent a little less", notify.Stripe, both, [2][]shard.Put{sent(19 * hour), sent(0)}, true},
+		{"the one sent less long ago", notify.Stripe, both, [2][]shard.Put{sent(21 * hour), sent(0)}, false},
+		{"the other sent less long ago", notify.Stripe, both, [2][]shard.Put{sent(0), sent(21 * hour)}, false},
+		{"nothing fell between", notify.Stripe, both, [2][]shard.Put{sent(21 * hour), sent(21*hour - 1)}, true},
+		{"the one sent nothing", notify.Stripe, both, [2][]shard.Put{nil, sent(0)}, false},
+		{"the other sent nothing", notify.Stripe, both, [2][]shard.Put{sent(0), nil}, false},
+		{"the other has nothing to send", notify.Stripe, fresh, [2][]shard.Put{sent(0), nil}, true},
+		{"the sink forgets nothing", notify.CloudEvents, both, [2][]shard.Put{sent(21 * hour), sent(0)}, true},
+	} {
+		if froze := frozen(c.kind, c.slots, c.pushes); froze != c.freezes {
+			t.Errorf("%s: frozen %v", c.what, froze)
 		}
 	}
 }

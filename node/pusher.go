@@ -29,6 +29,8 @@ const (
 	// pushAnyway is how old a position may become without a reason to look: a policy may have had another calendar
 	// meanwhile.
 	pushAnyway = limit.Span(24 * 3600 * 1e6)
+	// pushKnown is how long after it was sent Stripe surely knows a bill.
+	pushKnown = limit.Time(notify.GiveUpStripe / time.Microsecond)
 )
 
 // finalPushes names the position of a sink in the log of a shard.
@@ -242,16 +244,24 @@ func (p *pusher) position(r *replica, s *notify.Sink) (kept shard.Push, at shard
 		now = state.Time()
 		kept, err = shard.ReadPush(state, s.Name, finalPushes)
 	})
-	if err == nil && kept.Version > 0 { //mutant:pusher-begins-anew
-		err = json.Unmarshal(kept.Position, &at)
-	}
-	if made := limit.Time(s.Created); at.Done < made { // another sink of that name may have been deleted
-		at = shard.PushPosition{Done: made}
+	if err == nil {
+		at, err = positionOf(&kept, s)
 	}
 	if err == nil && at.Through == 0 && now > at.Done && anyFinal(p.set, s.Name, at.Done, now) {
 		at.Through = now
 	}
 	return kept, at, err
+}
+
+// positionOf reads the position of a push to a sink.
+func positionOf(kept *shard.Push, s *notify.Sink) (at shard.PushPosition, err error) {
+	if kept.Version > 0 { //mutant:pusher-begins-anew
+		err = json.Unmarshal(kept.Position, &at)
+	}
+	if made := limit.Time(s.Created); at.Done < made { // another sink of that name may have been deleted
+		at = shard.PushPosition{Done: made}
+	}
+	return at, err
 }
 
 // page reads the bills that follow a position, and moves it over what has none.

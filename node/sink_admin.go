@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/stint-io/stint/api"
 	"github.com/stint-io/stint/internal/notify"
+	"github.com/stint-io/stint/policy"
 	"github.com/stint-io/stint/shard"
 )
 
@@ -59,6 +61,20 @@ func (a *sinkAdmin) readRecently(ctx context.Context, maxAge time.Duration) (rea
 		a.read = now
 	}
 	return a.read, err
+}
+
+// billing returns the policies in force and the sinks as this node has read them lately, or ever; none if the policies
+// send no bills. The caller changes nothing.
+func (a *sinkAdmin) billing(ctx context.Context) (*policy.Set, []notify.Sink, error) {
+	revision := a.view.revision()
+	if revision == nil || !sendsBills(revision.Set) {
+		return nil, nil, nil
+	}
+	read, err := a.readRecently(ctx, pushSinksEvery)
+	if err == nil && read.IsZero() {
+		err = errors.New("node: the sinks could not be read yet")
+	}
+	return revision.Set, *a.sinks.now().value, err
 }
 
 var _ api.SinkAdmin = (*sinkAdmin)(nil)

@@ -86,6 +86,9 @@ func (m *moveEvaluation) tellShard() *Error {
 			s.Time = max(s.Time, revised[i].at)
 		}
 	}
+	if s.State == SlotPreparing || s.State == SlotImporting && s.Pages == 0 {
+		s.Pushes = m.pushes()
+	}
 	restored, err := m.restoredBy()
 	s.Restored = restored
 	return err

@@ -349,6 +349,16 @@ func ReadPush(view Records, sink, period string) (Push, error) {
 	return pushOf(sink, period, record, found)
 }
 
+// FindPush returns the push to a sink among SlotStatus.Pushes. Its Version is 0 if there is none.
+func FindPush(pushes []Put, sink, period string) (Push, error) {
+	for i := range pushes {
+		if pushes[i].Key == pushKey(sink, period) {
+			return pushOf(sink, period, pushes[i].Record, true)
+		}
+	}
+	return pushOf(sink, period, Record{}, false)
+}
+
 func pushKey(sink, period string) string {
 	return string(append(appendString([]byte{pushRecord}, sink), period...))
 }

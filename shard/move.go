@@ -103,7 +103,8 @@ type SlotStatus struct {
 	// Ended: the last page of SlotImporting is there, no page of SlotAborted is left, or MoveDrop of SlotFrozen has
 	// begun.
 	Ended bool
-	// Pushes are, of SlotFrozen, the records of how far From had pushed bills when it froze the slot.
+	// Pushes are the records of how far the shard has pushed bills: of SlotFrozen, when it froze the slot. In answers
+	// they are there before that, too: of SlotPreparing, and of SlotImporting without a page.
 	Pushes []Put
 	// Revision is the version of the policies that the shard has adopted, and Restored identifies the restore from a
 	// backup that it still has a mark of; 0 if none. Both are set in answers only.

@@ -3,6 +3,7 @@ package shard
 import (
 	"encoding/json"
 	"fmt"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -266,7 +267,16 @@ func TestNoBillOfAMovedSlotIsPassed(t *testing.T) {
 	}
 	push(0, 40, 0)
 	push(1, 50, 0)
-	m := f.frozenAt(origin+1, key, 1)
+	m := f.mover(slotOf(key), 1)
+	m.prepare(origin + 1) // both are known before the freeze
+	for on, w := range f.worlds {
+		p, err := FindPush(m.status(origin+1, ID(on)).Pushes, "s", "final")
+		if want, _ := ReadPush(w.state, "s", "final"); err != nil || !reflect.DeepEqual(p, want) {
+			t.Errorf("shard %d: %+v, %v", on, p, err)
+		}
+	}
+	m.freeze(origin + 1)
+	m.copy(origin + 1)
 	push(0, 60, 1) // it no longer speaks of the slot
 	m.take(origin + 1)
 	wants("taken", 1, 40, 2)

@@ -10,6 +10,7 @@ var ofNode = []group{
 			"slot-is-away-until-times-agree":    without(" && d.apart()"),
 			"frozen-just-before-it-is-too-late": swap("apartMost", "takenAhead"),
 		}},
+	{tests("node", "TestASlotIsNotFrozenWhileStripeMayHaveForgotten"), edits{"bill-sent-again-when-forgotten": never}},
 	{tests("node", "TestASlotIsTakenInTime"), edits{"taken-ahead-of-time": gone}},
 	{tests("node", "TestASlotThatCannotBeTakenGoesBack"), edits{
 		"slot-is-away-as-long-as-it-waits": never,
