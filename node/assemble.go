@@ -54,7 +54,7 @@ func (n *Node) assemble(policies *policy.Set) {
 	n.reporter = &reporter{node: n.id, now: now, dir: n.dir, view: n.view, documents: n.documents, replicas: n.replicas,
 		counted: counted, tokens: n.tokens, peers: n.peers, holder: n.holder, hints: n.hints,
 		key: n.key, stopping: stopping, changed: n.changed, survivors: n.succession.survivors,
-		ports: n.ports, testClock: n.config.TestClock, leases: n.router.LeasesHeld,
+		ports: n.ports, testClock: n.config.TestClock, leases: n.router.LeasesHeld, endLeases: n.router.EndLeases,
 		machine: &machine{dir: n.dir, replicas: n.replicas, memory: memory, budget: records, writes: writes}}
 	n.assembleAdmins()
 	n.founder = &founder{node: n.id, config: n.config, policies: policies, dir: n.dir, view: n.view, peers: n.peers,
@@ -134,19 +134,20 @@ func (n *Node) assembleRouter(repeated func(*shard.Request, *shard.Decision)) {
 	n.hints = gossip.NewHints(placement.MaxShards)
 	n.hop = hop.New(hop.Near, n.peers.dialHop)
 	n.router = routing.New(routing.Config{
-		Node:     n.id,
-		Slots:    n.slots,
-		Places:   n.view.voterNodes,
-		Local:    n.replicas.owner,
-		Leader:   n.replicas.leader,
-		Forward:  n.hop,
-		Hints:    n.hints,
-		Sessions: n.view.hasSessions,
-		Policies: n.view.revision,
-		Repeated: repeated,
-		Ahead:    n.config.testClock.aheadBy,
-		Slept:    machineSlept,
-		Now:      n.config.now(),
+		Node:         n.id,
+		Slots:        n.slots,
+		Places:       n.view.voterNodes,
+		Local:        n.replicas.owner,
+		Leader:       n.replicas.leader,
+		Forward:      n.hop,
+		Hints:        n.hints,
+		Sessions:     n.view.hasSessions,
+		Policies:     n.view.revision,
+		Repeated:     repeated,
+		EndElsewhere: n.peers.endLeases,
+		Ahead:        n.config.testClock.aheadBy,
+		Slept:        machineSlept,
+		Now:          n.config.now(),
 	})
 }
 

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/stint-io/stint/internal/observe/top"
+	"github.com/stint-io/stint/internal/testing/await"
 	"github.com/stint-io/stint/shard"
 )
 
@@ -23,23 +24,58 @@ namespaces:
   hashed: {keys: hashed}
 `
 
+// A change by hand holds at all nodes when it is answered, whichever node was asked. Without that a node would spend its
+// lease to the end.
+func TestAChangeByHandEndsTheLeasesOfAllNodes(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T) {
+		c := leasedTrio(t)
+		for i, key := range []string{"a", "b", "c"} {
+			check := func(node int) string {
+				return callAPI(t, c.nodes[node], "LimitService/Check",
+					fmt.Sprintf(`{"entries":[{"policy":"hot","key":%q}]}`, key))
+			}
+			for node := range c.nodes {
+				await.Until(t, "a lease", func() bool { return strings.Contains(check(node), `"leased":true`) })
+			}
+			answer := callAPI(t, c.nodes[i], "LimitService/Adjust",
+				fmt.Sprintf(`{"policy":"hot","key":%q,"blockUntil":"2050-01-01T00:00:00Z"}`, key))
+			if strings.Contains(answer, `"leases"`) {
+				t.Errorf("leases are open after the change: %s", answer)
+			}
+			for node := range c.nodes {
+				if answer := check(node); strings.Contains(answer, `"decision":{"allowed":true`) {
+					t.Errorf("node %d, although the key is blocked: %s", node, answer)
+				}
+			}
+		}
+	})
+}
+
+// leasedTrio returns three nodes with leasedPolicies and a Redis port, each shard with the owner that it keeps, which
+// knows what it has counted.
+func leasedTrio(t *testing.T) *trio {
+	c := trioToBe(t)
+	file := filepath.Join(t.TempDir(), "policies.yaml")
+	if err := os.WriteFile(file, []byte(leasedPolicies), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for i := range c.nodes {
+		c.configs[i].PoliciesFile = file
+		c.configs[i].RedisAddr = "127.0.0.1:0"
+		c.start(i)
+	}
+	c.ready(0, 1, 2)
+	time.Sleep(20 * time.Second)
+	return c
+}
+
 // Three nodes answer a hot key from leases, by the API and by the Redis port, also where keys are hashed. They admit
 // the limit and no more, a node that stops wastes nothing, and each admission is among the keys that stand out.
 func TestThreeNodesHoldLeases(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
-		c := trioToBe(t)
-		file := filepath.Join(t.TempDir(), "policies.yaml")
-		if err := os.WriteFile(file, []byte(leasedPolicies), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		for i := range c.nodes {
-			c.configs[i].PoliciesFile = file
-			c.configs[i].RedisAddr = "127.0.0.1:0"
-			c.start(i)
-		}
-		c.ready(0, 1, 2)
-		time.Sleep(20 * time.Second) // each shard has the owner that it keeps, which knows what it has counted
+		c := leasedTrio(t)
 		admitted := map[string]int{}
 		leased := map[string]int{}
 		check := func(i int, namespace string) {
@@ -84,17 +120,14 @@ func TestThreeNodesHoldLeases(t *testing.T) {
 			MatchString(status) {
 			t.Errorf("no node says that it holds a lease: %s", status)
 		}
-		// This node and the owner's return their leases before the change. The third one may still spend its own.
-		answers = ""
-		for tries := 0; tries < 9 && !strings.Contains(answers, `"leases":{"units":`); tries++ {
-			for n := range 9 {
-				check(n%3, "default")
-			}
-			answers = callAPI(t, c.nodes[0], "LimitService/Adjust", `{"policy":"hot","key":"k","unblock":{}}`)
+		// All nodes return their leases before a change. A client may still spend its own.
+		const ofClient = `{"policy":"hot","key":"k","holder":"a client of its own",`
+		callAPI(t, c.nodes[0], "LimitService/Lease", ofClient+`"number":"1","units":"3"}`)
+		answers = callAPI(t, c.nodes[0], "LimitService/Adjust", `{"policy":"hot","key":"k","unblock":{}}`)
+		if !strings.Contains(answers, `"leases":{"units":"3"`) {
+			t.Errorf("a change beside the lease of a client: %s", answers)
 		}
-		if !strings.Contains(answers, `"leases":{"units":`) {
-			t.Errorf("a change beside the lease of another node: %s", answers)
-		}
+		callAPI(t, c.nodes[0], "LimitService/Lease", ofClient+`"returned":"1","spent":"0"}`)
 		c.stop(2)
 		time.Sleep(500 * time.Millisecond) // the other leases are idle
 		synctest.Wait()

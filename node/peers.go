@@ -20,6 +20,8 @@ const (
 	// clockAheadMost is less than the lead at which an owner hands a shard over (actor), so that it does not get it
 	// back at once.
 	clockAheadMost = 300 * time.Millisecond
+	// endLeasesWithin is how long a change by hand waits for the other nodes to return their leases.
+	endLeasesWithin = 500 * time.Millisecond
 	// caughtUpEntries is how far behind a learner may be to become a voter: as far as a follower is behind now and
 	// then.
 	caughtUpEntries = 128
@@ -60,6 +62,20 @@ func (p *peers) onAsk(ctx context.Context, node string, talk func(net.Conn) erro
 	defer conn.Close()
 	defer context.AfterFunc(ctx, func() { conn.Close() })()
 	return talk(conn)
+}
+
+// endLeases has the other nodes return their leases of a key, for a change of it by hand. The leases of a node that does
+// not answer, or not in time, live to their ends.
+func (p *peers) endLeases(namespace, policy, key string) {
+	ctx, cancel := context.WithTimeout(context.Background(), endLeasesWithin)
+	defer cancel()
+	question := placement.Question{End: &placement.LeasedKey{Namespace: namespace, Policy: policy, Key: []byte(key)}}
+	each(slices.Collect(maps.Keys(p.answering())), func(node string) {
+		_ = p.onAsk(ctx, node, func(conn net.Conn) error {
+			_, err := peer.Ask(conn, question)
+			return err
+		})
+	})
 }
 
 // hasJoined reports whether this node belongs to a cluster, with port and probe open.

@@ -41,6 +41,7 @@ type reporter struct {
 	skippedBills func() map[string]shard.SkippedBills
 	moves        func() []placement.MoveReport
 	leases       func() int // that this node holds
+	endLeases    func(namespace, policy, key string)
 }
 
 // question asks another node for what is newer than what this one knows.
@@ -76,6 +77,10 @@ func (p *reporter) answer(from string, q placement.Question) placement.Report {
 		own := p.counted.read(ctx, q.Top)
 		own.Bound()
 		return placement.Report{WallMicros: p.now().UnixMicro(), Top: &own}
+	}
+	if q.End != nil {
+		p.endLeases(q.End.Namespace, q.End.Policy, string(q.End.Key))
+		return placement.Report{WallMicros: p.now().UnixMicro()}
 	}
 	if q.Died != "" {
 		return placement.Report{WallMicros: p.now().UnixMicro(), Survivors: p.survivors(q.Died)}

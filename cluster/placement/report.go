@@ -128,6 +128,12 @@ type GroupMember struct {
 	Voter bool
 }
 
+// LeasedKey is a key under a policy, or under all of them if Policy is empty.
+type LeasedKey struct {
+	Namespace, Policy string
+	Key               []byte // its bytes: JSON texts are UTF-8
+}
+
 // Question asks a node for a Report.
 type Question struct {
 	Versions  map[string]uint64 `json:",omitempty"` // of the shared documents that the asker knows, by name
@@ -144,6 +150,9 @@ type Question struct {
 	// Top asks for the keys that stand out, and for nothing else. It is a question of its own connection
 	// (Port.DialAsk).
 	Top *top.Query `json:",omitempty"`
+	// End asks that the leases of a key be returned, for a change of it by hand, and for nothing else. It is a
+	// question of its own connection, since the answer waits for the owner of the key.
+	End *LeasedKey `json:",omitempty"`
 	// Watch asks for the decisions of the node from now on, and for nothing else. The connection carries nothing else
 	// afterwards.
 	Watch *decisions.Filter `json:",omitempty"`

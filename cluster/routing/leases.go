@@ -11,6 +11,9 @@ import (
 	"github.com/stint-io/stint/shard"
 )
 
+// lookWithin bounds the look at the leases that are open after a change by hand.
+const lookWithin = 500 * time.Millisecond
+
 // leases are the units that this node spends in memory, as the policies allow (policy.Policy.Lease, X17). The owner of
 // a key has counted them before, so a check that they answer needs no trip, and no request is admitted above the limit.
 //
@@ -18,14 +21,15 @@ import (
 // use it.
 type leases struct {
 	*holder.Holder[*shard.Decision]
-	policies func() *policy.Revision
-	decide   func(context.Context, []shard.Request) []shard.Result
-	told     func(*shard.Request, *shard.Decision)
+	policies     func() *policy.Revision
+	decide       func(context.Context, []shard.Request) []shard.Result
+	told         func(*shard.Request, *shard.Decision)
+	endElsewhere func(namespace, policy, key string) // Config.EndElsewhere
 }
 
 // newLeases returns leases that ask by decide.
 func newLeases(config *Config, decide func(context.Context, []shard.Request) []shard.Result) *leases {
-	l := &leases{policies: config.Policies, decide: decide, told: config.Repeated}
+	l := &leases{policies: config.Policies, decide: decide, told: config.Repeated, endElsewhere: config.EndElsewhere}
 	begin, ahead, slept, wall := time.Now(), config.Ahead, config.Slept, config.Now
 	l.Holder = holder.New(holder.Config[*shard.Decision]{Process: config.Node[:min(len(config.Node), 32)], Owner: l.ask,
 		Terms: func(name string) (holder.Terms, bool) {
@@ -131,8 +135,14 @@ func leasedAnswer(of *holder.Name, d *shard.Decision) *shard.Decision {
 // their order.
 func (l *leases) wrap(requests []shard.Request, decide func([]shard.Request) []shard.Result) []shard.Result {
 	revision := l.revision()
-	if revision == nil || changesAny(requests) {
+	if revision == nil {
 		return l.pass(requests, decide)
+	}
+	if changesAny(requests) {
+		l.endOnOthers(revision, requests)
+		results := l.pass(requests, decide)
+		l.endGranted(requests, results)
+		return results
 	}
 	var results []shard.Result // nil: none is answered yet
 	for i := range requests {
@@ -157,6 +167,36 @@ func (l *leases) pass(requests []shard.Request, decide func([]shard.Request) []s
 	return decide(requests)
 }
 
+// endOnOthers has the other nodes return their leases of the keys that requests change by hand.
+func (l *leases) endOnOthers(revision *policy.Revision, requests []shard.Request) {
+	for _, name := range changedBy(requests) {
+		if p, known := revision.Set.Lookup(name.Policy); name.Policy == "" || known && p.Lease != nil {
+			l.endElsewhere(name.Namespace, name.Policy, name.Key) //mutant:others-spend-before-a-change
+		}
+	}
+}
+
+// endGranted has the other nodes return the leases that were still open at a change, and tells it of those that are
+// open after that: edges, clients and nodes that do not answer may have them.
+func (l *leases) endGranted(requests []shard.Request, results []shard.Result) {
+	for i := range requests {
+		r, d := &requests[i], &results[i].Decision
+		if !changesLeases(r.Op) || d.System == nil || d.System.Lease == nil {
+			continue
+		}
+		look := shard.Request{Op: shard.Get, Namespace: r.Namespace, Hashed: r.Hashed}
+		for _, e := range r.Entries {
+			l.endElsewhere(r.Namespace, e.Policy, e.Key) //mutant:others-spend-on-after-a-change
+			look.Entries = append(look.Entries, shard.Entry{Policy: e.Policy, Key: e.Key, Tier: e.Tier})
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), lookWithin)
+		if now := l.decide(ctx, []shard.Request{look})[0]; now.Err == nil {
+			d.System.Lease = now.Decision.Answer().Lease
+		}
+		cancel()
+	}
+}
+
 func changesAny(requests []shard.Request) bool {
 	for i := range requests {
 		if changesLeases(requests[i].Op) {
@@ -178,8 +218,10 @@ func changesLeases(op shard.Op) bool {
 }
 
 // end returns the leases of the keys that the requests change. It waits for the owner, as the requests would.
-func (l *leases) end(requests []shard.Request) {
-	var names []holder.Name
+func (l *leases) end(requests []shard.Request) { l.End(changedBy(requests)) }
+
+// changedBy names the keys that requests change by hand.
+func changedBy(requests []shard.Request) (names []holder.Name) {
 	for i := range requests {
 		r := &requests[i]
 		switch {
@@ -191,7 +233,7 @@ func (l *leases) end(requests []shard.Request) {
 			}
 		}
 	}
-	l.End(names)
+	return names
 }
 
 // EndLeases returns the leases of a key that this process holds, for a change of it by hand that another process makes.

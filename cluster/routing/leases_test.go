@@ -26,6 +26,7 @@ type berth struct {
 	loses    bool          // the answers to grants
 	refuses  bool          // grants nothing
 	asked    []shard.Request
+	ended    []string // keys whose leases the other nodes were to return
 	terms    []shard.LeaseTerms
 	told     int
 	sent     time.Time // the newest grant was asked for
@@ -50,6 +51,9 @@ func inBerth(t *testing.T, test func(b *berth)) {
 			Now:      func() time.Time { b.mu.Lock(); defer b.mu.Unlock(); return time.Now().Add(b.wallOff) },
 			Slept:    func() time.Duration { b.mu.Lock(); defer b.mu.Unlock(); return b.slept },
 			Repeated: func(r *shard.Request, d *shard.Decision) { b.told++ },
+			EndElsewhere: func(namespace, policy, key string) {
+				b.ended = append(b.ended, namespace+"/"+policy+"/"+key)
+			},
 		}
 		config.setDefaults()
 		b.leases = newLeases(&config, b.decideAsOwner)
@@ -280,6 +284,46 @@ func TestAClockThatIsSetBackEndsALease(t *testing.T) {
 func TestNoLeaseLivesLonger(t *testing.T) {
 	if most := time.Duration(policy.LeaseForMax) * time.Microsecond; most != holder.LifeMax {
 		t.Errorf("%v by a policy, %v in a holder's memory", most, holder.LifeMax)
+	}
+}
+
+// Leases of other nodes end before a change by hand, and those that are open at it after it. Its answer tells of what is
+// open then.
+func TestAChangeByHandEndsTheLeasesOfOtherNodes(t *testing.T) {
+	block := one("k")
+	block.Op = shard.Block
+	never := one("k")
+	never.Op, never.Entries[0].Policy = shard.Block, "never"
+	forget := shard.Request{Op: shard.Forget, Namespace: "n", Adjustment: &shard.Adjustment{Forget: "k"}}
+	for _, c := range []struct {
+		change        shard.Request
+		open          bool
+		before, after []string
+	}{
+		{block, false, []string{"n/p/k"}, []string{"n/p/k"}},
+		{block, true, []string{"n/p/k"}, []string{"n/p/k", "n/p/k"}},
+		{never, false, nil, nil},
+		{forget, false, []string{"n//k"}, []string{"n//k"}},
+		{one("k"), false, nil, nil},
+	} {
+		inBerth(t, func(b *berth) {
+			results := b.wrap([]shard.Request{c.change}, func(r []shard.Request) []shard.Result {
+				if !slices.Equal(b.ended, c.before) {
+					t.Errorf("op %d: %q before it", c.change.Op, b.ended)
+				}
+				said := make([]shard.Result, len(r))
+				if c.open {
+					said[0].Decision.System = &shard.SystemAnswer{Lease: &shard.Leased{Units: 9}}
+				}
+				return said
+			})
+			if !slices.Equal(b.ended, c.after) || results[0].Decision.Answer().Lease != nil {
+				t.Errorf("op %d: %q, and %+v is open", c.change.Op, b.ended, results[0].Decision.Answer().Lease)
+			}
+			if c.open && (len(b.asked) != 1 || b.asked[0].Op != shard.Get || b.asked[0].Entries[0].Key != "k") {
+				t.Errorf("op %d: the owner was asked %+v", c.change.Op, b.asked)
+			}
+		})
 	}
 }
 

@@ -51,6 +51,10 @@ type Config struct {
 	// Repeated receives each answer that is given here without asking the owner, with its request: a denial that is
 	// repeated, or an admission from a lease. It must keep neither. nil disables it.
 	Repeated func(*shard.Request, *shard.Decision)
+	// EndElsewhere has the other nodes return their leases of a key, for a change of it by hand. Without a policy the key
+	// is forgotten. It waits for a moment at most: a lease that is not returned lives to its end. nil: there are no
+	// other nodes.
+	EndElsewhere func(namespace, policy, key string)
 	// Whole means that the other nodes find the shards of a request themselves, and coordinate it where these are
 	// several: this process is an edge, and its Places, whatever the shard, are nodes that it may ask.
 	Whole bool
@@ -70,6 +74,9 @@ func (c *Config) setDefaults() {
 	}
 	if c.Repeated == nil {
 		c.Repeated = func(*shard.Request, *shard.Decision) {}
+	}
+	if c.EndElsewhere == nil {
+		c.EndElsewhere = func(string, string, string) {}
 	}
 	if c.Ahead == nil {
 		c.Ahead = none

@@ -155,6 +155,10 @@ var ofCluster = []group{
 		"lease-granted-beside-a-change":   gone,
 		"lease-held-from-before-a-change": without("k.changes != r.changes || "),
 	}},
+	{tests("cluster/routing", "TestAChangeByHandEndsTheLeasesOfOtherNodes"), edits{
+		"others-spend-before-a-change":   gone,
+		"others-spend-on-after-a-change": gone,
+	}},
 	{tests("internal/holder", "TestAForgottenKeyIsInNoLease"), edits{"forgotten-key-among-leases": gone}},
 	{tests("internal/holder", "TestASleepIsSeenAtOnce"),
 		edits{"sleep-unseen-for-a-moment": without(" && parted < stepLeast")}},
