@@ -12,6 +12,8 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
@@ -168,28 +170,35 @@ func TestASnapshotThatIsHalfDeletedIsNoLoss(t *testing.T) {
 }
 
 // A follower may finish a snapshot of its own while it finishes one from its leader, and while the snapshots are
-// listed.
+// listed. The disk takes its time, so that the other goroutine runs in the middle of each of these.
 func TestSnapshotsAreFinishedOneAfterTheOther(t *testing.T) {
-	store, err := openSnapshots(newDisk(vfs.NewMem()), "snapshots")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var group sync.WaitGroup
-	for term := range uint64(2) {
-		group.Go(func() {
-			for index := range uint64(200) {
-				sink, err := store.Create(raft.SnapshotVersionMax, index+1, term+1, raft.Configuration{}, 1, nil)
-				if err == nil {
-					err = sink.Close()
+	synctest.Test(t, func(t *testing.T) {
+		var calls atomic.Int64
+		slow := errorfs.Wrap(vfs.NewMem(), errorfs.InjectorFunc(func(errorfs.Op) error {
+			time.Sleep(time.Duration(1+calls.Add(1)*7%5) * time.Millisecond)
+			return nil
+		}))
+		store, err := openSnapshots(newDisk(slow), "snapshots")
+		if err != nil {
+			t.Fatal(err)
+		}
+		var group sync.WaitGroup
+		for term := range uint64(2) {
+			group.Go(func() {
+				for index := range uint64(20) {
+					sink, err := store.Create(raft.SnapshotVersionMax, index+1, term+1, raft.Configuration{}, 1, nil)
+					if err == nil {
+						err = sink.Close()
+					}
+					if _, failed := store.List(); err != nil || failed != nil {
+						t.Errorf("snapshot %d of term %d: %v, listed: %v", index, term, err, failed)
+						return
+					}
 				}
-				if _, failed := store.List(); err != nil || failed != nil {
-					t.Errorf("snapshot %d of term %d: %v, listed: %v", index, term, err, failed)
-					return
-				}
-			}
-		})
-	}
-	group.Wait()
+			})
+		}
+		group.Wait()
+	})
 }
 
 // While a replica is opened, the machine has no free descriptor left, or the disk fails to read a snapshot. The replica
