@@ -70,12 +70,16 @@ func (p *peers) endLeases(namespace, policy, key string) {
 	ctx, cancel := context.WithTimeout(context.Background(), endLeasesWithin)
 	defer cancel()
 	question := placement.Question{End: &placement.LeasedKey{Namespace: namespace, Policy: policy, Key: []byte(key)}}
-	each(slices.Collect(maps.Keys(p.answering())), func(node string) {
-		_ = p.onAsk(ctx, node, func(conn net.Conn) error {
-			_, err := peer.Ask(conn, question)
-			return err
-		})
+	each(slices.Collect(maps.Keys(p.answering())), func(node string) { _, _ = p.askApart(ctx, node, question) })
+}
+
+// askApart asks a node over a connection of its own: the answer may take a while, which others do not wait for.
+func (p *peers) askApart(ctx context.Context, node string, q placement.Question) (report placement.Report, err error) {
+	err = p.onAsk(ctx, node, func(conn net.Conn) (err error) {
+		report, err = peer.Ask(conn, q)
+		return err
 	})
+	return report, err
 }
 
 // hasJoined reports whether this node belongs to a cluster, with port and probe open.

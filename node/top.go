@@ -2,14 +2,12 @@ package node
 
 import (
 	"context"
-	"net"
 	"slices"
 	"sync"
 	"time"
 
 	"github.com/stint-io/stint/actor"
 	"github.com/stint-io/stint/api"
-	"github.com/stint-io/stint/cluster/peer"
 	"github.com/stint-io/stint/cluster/placement"
 	"github.com/stint-io/stint/internal/edge/keyhash"
 	"github.com/stint-io/stint/internal/observe/top"
@@ -58,11 +56,7 @@ func (t *topReader) ask(ctx context.Context, node string, q *top.Query) (report 
 	}
 	question := t.reporter.question() // with its versions, so that a node that knows no Top sends no documents
 	question.Top = q
-	err = t.peers.onAsk(ctx, node, func(conn net.Conn) (err error) {
-		report, err = peer.Ask(conn, question)
-		return err
-	})
-	return report, err
+	return t.peers.askApart(ctx, node, question)
 }
 
 // HideKey implements api.TopReader.
