@@ -139,9 +139,9 @@ func (l *leases) wrap(requests []shard.Request, decide func([]shard.Request) []s
 		return l.pass(requests, decide)
 	}
 	if changesAny(requests) {
-		l.endOnOthers(revision, requests)
+		l.endOnOthers(revision, requests) //mutant:others-spend-before-a-change
 		results := l.pass(requests, decide)
-		l.endGranted(requests, results)
+		l.endGranted(revision, requests, results)
 		return results
 	}
 	var results []shard.Result // nil: none is answered yet
@@ -171,24 +171,21 @@ func (l *leases) pass(requests []shard.Request, decide func([]shard.Request) []s
 func (l *leases) endOnOthers(revision *policy.Revision, requests []shard.Request) {
 	for _, name := range changedBy(requests) {
 		if p, known := revision.Set.Lookup(name.Policy); name.Policy == "" || known && p.Lease != nil {
-			l.endElsewhere(name.Namespace, name.Policy, name.Key) //mutant:others-spend-before-a-change
+			l.endElsewhere(name.Namespace, name.Policy, name.Key)
 		}
 	}
 }
 
 // endGranted has the other nodes return the leases that were still open at a change, and tells it of those that are
 // open after that: edges, clients and nodes that do not answer may have them.
-func (l *leases) endGranted(requests []shard.Request, results []shard.Result) {
+func (l *leases) endGranted(revision *policy.Revision, requests []shard.Request, results []shard.Result) {
 	for i := range requests {
 		r, d := &requests[i], &results[i].Decision
-		if !changesLeases(r.Op) || d.System == nil || d.System.Lease == nil {
+		if !changesLeases(r.Op) || d.Answer().Lease == nil {
 			continue
 		}
-		look := shard.Request{Op: shard.Get, Namespace: r.Namespace, Hashed: r.Hashed}
-		for _, e := range r.Entries {
-			l.endElsewhere(r.Namespace, e.Policy, e.Key) //mutant:others-spend-on-after-a-change
-			look.Entries = append(look.Entries, shard.Entry{Policy: e.Policy, Key: e.Key, Tier: e.Tier})
-		}
+		l.endOnOthers(revision, requests[i:i+1]) //mutant:others-spend-on-after-a-change
+		look := shard.Request{Op: shard.Get, Namespace: r.Namespace, Hashed: r.Hashed, Entries: r.Entries}
 		ctx, cancel := context.WithTimeout(context.Background(), lookWithin)
 		if now := l.decide(ctx, []shard.Request{look})[0]; now.Err == nil {
 			d.System.Lease = now.Decision.Answer().Lease
