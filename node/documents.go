@@ -88,9 +88,11 @@ func (d *documents) exchange(ctx context.Context, requests ...shard.Request) []s
 	return d.router.Submit(ctx, shard.System, requests)
 }
 
-func isConflict(err error) bool {
+func isConflict(err error) bool { return hasCode(err, shard.Conflict) }
+
+func hasCode(err error, code shard.Code) bool {
 	e, ok := errors.AsType[*shard.Error](err)
-	return ok && e.Code == shard.Conflict
+	return ok && e.Code == code
 }
 
 // history returns the remembered changes of documents, in no order. The note of a change is "verb", "verb name" or

@@ -1,6 +1,7 @@
 package node
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -154,9 +155,8 @@ func (d *moveDrive) take(ctx context.Context, next moverStep) (waits string, err
 		notAfter = d.fromTime + takenAhead //mutant:taken-ahead-of-time
 	}
 	answer, at, err := d.ask(ctx, next.at, terms, notAfter)
-	var refused *shard.Error
 	switch {
-	case errors.As(err, &refused) && refused.Code == shard.TooLate:
+	case hasCode(err, shard.TooLate):
 		return timesApart, nil
 	case err != nil:
 		return "", err
@@ -195,10 +195,15 @@ func (d *moveDrive) unsent(ctx context.Context) (waits string, err error) {
 		if s.Kind != notify.Stripe {
 			continue
 		}
-		first, last, err := d.pushed(s)
-		if err != nil {
+		from, _, err := sentUntil(d.from, s)
+		to, noted, toErr := sentUntil(d.to, s)
+		if err = cmp.Or(err, toErr); err != nil {
 			return "", err
 		}
+		if !noted && d.seen.Slots.Owned(uint32(d.To)) == 0 { // it goes on where From is
+			to = from
+		}
+		first, last := min(from, to), max(from, to)
 		longAgo := max(d.fromTime, d.toTime)-first > pushKnown
 		if longAgo && anyFinal(policies, s.Name, first, last) { //mutant:bill-sent-again-when-forgotten
 			return fmt.Sprintf("both shards to send their bills to sink %s: one of them has sent more than the other, "+
@@ -208,24 +213,14 @@ func (d *moveDrive) unsent(ctx context.Context) (waits string, err error) {
 	return "", nil
 }
 
-// pushed returns until when both shards, and one of them, have sent their bills to a sink.
-func (d *moveDrive) pushed(s *notify.Sink) (first, last limit.Time, err error) {
-	var done [2]limit.Time
-	for i, status := range []*shard.SlotStatus{d.from, d.to} {
-		kept, err := shard.FindPush(status.Pushes, s.Name, finalPushes)
-		if err != nil {
-			return 0, 0, err
-		}
-		if i == 1 && kept.Version == 0 && d.seen.Slots.Owned(uint32(d.To)) == 0 { // it goes on where From is
-			return done[0], done[0], nil
-		}
-		at, err := positionOf(&kept, s)
-		if err != nil {
-			return 0, 0, err
-		}
-		done[i] = at.Done
+// sentUntil returns until when a shard has sent its bills to a sink, and whether it has noted that.
+func sentUntil(status *shard.SlotStatus, s *notify.Sink) (until limit.Time, noted bool, err error) {
+	kept, err := shard.FindPush(status.Pushes, s.Name, finalPushes)
+	if err != nil {
+		return 0, false, err
 	}
-	return min(done[0], done[1]), max(done[0], done[1]), nil
+	at, err := positionOf(&kept, s)
+	return at.Done, kept.Version > 0, err
 }
 
 func (d *moveDrive) put(ctx context.Context, page shard.MovePage) (waits string, err error) {
