@@ -258,11 +258,8 @@ func (b leasedKeys) counterOf(key []byte, r Record, policies map[string]bool) *c
 	if !ok || policies != nil && !policies[string(name)] {
 		return nil
 	}
-	var limits []policy.Limit // their time zones need not be loaded
-	if p, found := b.policies.Lookup(string(name)); found {
-		limits = p.Limits
-	}
 	c := &counter{key: string(key), known: true, size: len(key) + len(r.Value), mark: b.mark, policy: inlinePolicy}
+	limits := policyAtKey(b.policies, c.key).Limits // their time zones need not be loaded
 	if c.decode(r.Value, limits) != nil || c.extras.leased() == 0 {
 		return nil
 	}
