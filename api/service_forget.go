@@ -26,8 +26,8 @@ func (s limitService) forget(ctx context.Context, who string, m *stintv1.ForgetR
 		return nil, err
 	}
 	for _, op := range []auth.Op{auth.Adjust, auth.Override} { //mutant:forget-by-one-grant
-		if !callerIn(ctx).May(op, auth.Target{Namespace: namespace, Key: m.Key}) {
-			return nil, auth.NotGrantedError(op)
+		if err := permitted(callerIn(ctx), op, auth.Target{Namespace: namespace, Key: m.Key}); err != nil {
+			return nil, err
 		}
 	}
 	key, err := s.Keys.hash(namespace, m.Key)
