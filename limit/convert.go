@@ -53,13 +53,6 @@ func (l *Limit) Continues(old *Limit) bool {
 	return same == *l
 }
 
-// hasWindow reports whether an open State ends at T as a whole.
-func (l Limit) hasWindow() bool {
-	return l.Algorithm == FixedWindow || l.Algorithm == FixedWindowFirstHit || l.Algorithm == Calendar
-}
-
-func (l Limit) isLog() bool { return l.Algorithm == SlidingLog || l.Algorithm == SlidingBuckets }
-
 // usedForConvert leaves out the tokens that a never-used bucket does not hold yet, since they were not spent, and the
 // units of unknown holds, which end without being given back.
 func usedForConvert(l Limit, s State, now Time) uint64 {

@@ -87,5 +87,15 @@ func windowStart(l Limit, s State, now Time) Time {
 	return max(0, min(s.T-Time(l.Period), now))
 }
 
+// WindowEnd returns the end of the window or period in which a unit that is counted at now counts, or Forever for a
+// limit with units that do not end together.
+func WindowEnd(l Limit, s State, now Time) Time {
+	if !l.hasWindow() {
+		return Forever
+	}
+	c := counterOf(l, now)
+	return c.add(l, c.settle(l, s, now), 1, now).T
+}
+
 // floor returns the last multiple of span at or before now.
 func floor(now Time, span Span) Time { return now - now%Time(span) }

@@ -72,6 +72,28 @@ func (l *Limit) equalBehind(other *Limit) bool {
 	return same == *other && l.Cycle.equal(other.Cycle)
 }
 
+// Without returns the limit with units set aside, as for a lease: under it Take, Peek and Status answer as if that many
+// more units were used that do not come back. A bucket does not refill into them. The State that Take makes is one of
+// l, and contains nothing of them. Units above the quota count as the quota. Add and Convert need l itself.
+//
+// What holds for a bucket: let m be missing of l, and u set aside. Of units that are spent of u in the meantime, the
+// real bucket has them missing at once, and gets some back. As long as they are added to m at the end, and not before,
+// m + u is never less than what is really missing and what may still be spent of u.
+func (l Limit) Without(units uint64) Limit {
+	l.Quota = less(l.Quota, units)
+	l.Initial = less(l.Initial, units)
+	return l
+}
+
+// hasWindow reports whether an open State ends at T as a whole.
+func (l Limit) hasWindow() bool {
+	return l.Algorithm == FixedWindow || l.Algorithm == FixedWindowFirstHit || l.Algorithm == Calendar
+}
+
+func (l Limit) isLog() bool { return l.Algorithm == SlidingLog || l.Algorithm == SlidingBuckets }
+
+func (l Limit) hasRate() bool { return l.Algorithm == TokenBucket || l.Algorithm == GCRA }
+
 // State is the memory of one limit for one key. The zero State is a key at rest (never seen). A State is a value: no
 // function of this package changes a State it was given, nor its Points.
 //

@@ -24,13 +24,6 @@ func (l Limit) FillSpan() Span {
 	return Span(mulDivUp(l.Quota, uint64(l.Period), l.Count, math.MaxInt64))
 }
 
-func gcd(a, b uint64) uint64 {
-	for b != 0 {
-		a, b = b, a%b
-	}
-	return a
-}
-
 // stillMissing returns how much of some units, in parts, is certainly still missing after elapsed has passed since they
 // were taken. Without the take, the key would be fuller now by at least this much: at most the parts that came back in
 // that time would have overflowed. So a refund of no more than this, and of no more than is missing, never admits more

@@ -1,7 +1,5 @@
 package limit
 
-import "math/bits"
-
 // slidingWindow weighs two windows aligned to the Unix epoch: the count of the current one, and the count of the
 // previous one times the share of it that a window of one Period ending now still covers. A request is admitted iff
 //
@@ -88,11 +86,4 @@ func left(l Limit, s State, now Time) uint64 {
 		return 0
 	}
 	return uint64(min(Span(s.T-now), l.Period))
-}
-
-// heavier reports whether a * b > c * d.
-func heavier(a, b, c, d uint64) bool {
-	hi, lo := bits.Mul64(a, b)
-	otherHi, otherLo := bits.Mul64(c, d)
-	return hi > otherHi || hi == otherHi && lo > otherLo
 }

@@ -13,9 +13,6 @@ const (
 	MaxLogQuota = 10_000                                 // quota of a SlidingLog limit, which remembers every hit
 )
 
-// maxUnits is where counters and levels saturate: the sum of two of them does not overflow.
-const maxUnits = 1 << 62
-
 // FieldError names the invalid number of a Limit and the reason. It is immutable.
 type FieldError struct {
 	// Field is the name in a policies file: quota, period, per, refill, rate, bucket, initial, unit, every, time_zone,
@@ -169,8 +166,6 @@ func (c *Cycle) validAnchors() error {
 	}
 	return nil
 }
-
-func (l Limit) hasRate() bool { return l.Algorithm == TokenBucket || l.Algorithm == GCRA }
 
 // whyNoPeriod returns why the algorithm has no Period, or "" if it has one.
 func (l Limit) whyNoPeriod() string {

@@ -2,6 +2,9 @@ package limit
 
 import "math/bits"
 
+// maxUnits is where counters and levels saturate: the sum of two of them does not overflow.
+const maxUnits = 1 << 62
+
 // mulDiv returns floor(a * b / c), but at most most. c must not be 0.
 func mulDiv(a, b, c, most uint64) uint64 {
 	hi, lo := bits.Mul64(a, b)
@@ -48,3 +51,26 @@ func sum(a, b uint64) uint64 { return min(a+b, maxUnits) }
 
 // less returns a - b, at least 0.
 func less(a, b uint64) uint64 { return a - min(a, b) }
+
+func gcd(a, b uint64) uint64 {
+	for b != 0 {
+		a, b = b, a%b
+	}
+	return a
+}
+
+// floorDiv returns a / b rounded down. b must be positive.
+func floorDiv(a, b int64) int64 {
+	q := a / b
+	if a%b < 0 {
+		q--
+	}
+	return q
+}
+
+// heavier reports whether a * b > c * d.
+func heavier(a, b, c, d uint64) bool {
+	hi, lo := bits.Mul64(a, b)
+	otherHi, otherLo := bits.Mul64(c, d)
+	return hi > otherHi || hi == otherHi && lo > otherLo
+}
