@@ -1,14 +1,6 @@
 package policy
 
-import (
-	"math"
-	"time"
-
-	"github.com/stint-io/stint/limit"
-)
-
-// spanMax is the longest duration that a file can express.
-const spanMax = limit.Span(math.MaxInt64 / int64(time.Microsecond))
+import "fmt"
 
 // Build makes a Set of policies that were not read from a file. It applies the checks of Parse, so Format can write an
 // accepted Set and Parse can read it back. The error is a *ParseError of the file "policies"; its problems have paths
@@ -40,4 +32,13 @@ func (d *decoder) build(policies []*Policy) (*Set, error) {
 	}
 	set := NewSet(policies)
 	return set, tooLarge(set)
+}
+
+// tooLarge returns the error of a set that is larger than a file may be.
+func tooLarge(set *Set) error {
+	if size := len(Format(set)); size > fileBytesMax {
+		return &ParseError{File: "policies", Problems: []Problem{{Message: fmt.Sprintf(
+			"they have %d bytes as a file: at most %d are read", size, fileBytesMax)}}}
+	}
+	return nil
 }

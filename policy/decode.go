@@ -1,8 +1,9 @@
 package policy
 
 import (
+	"cmp"
 	"fmt"
-	"strconv"
+	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v4"
@@ -83,6 +84,14 @@ func (d *decoder) unread(path string) bool {
 // outer cuts the last step off a path.
 func outer(path string) string { return path[:max(0, strings.LastIndexAny(path, ".["))] }
 
+// below returns the path of a field.
+func below(path, name string) string {
+	if path == "" {
+		return name
+	}
+	return path + "." + name
+}
+
 // refuse reports a value of the wrong kind.
 func (d *decoder) refuse(v value, want string) {
 	got := shown(v.node.Value)
@@ -131,6 +140,23 @@ func (d *decoder) entries(v value) []value {
 	return list
 }
 
+// knows reports unknown fields of a mapping.
+func (d *decoder) knows(v value, given []value, known []string) {
+	for _, e := range given {
+		switch {
+		case slices.Contains(known, e.name):
+		case len(known) == 0:
+			d.fail(e.path, "is unknown here: %s has no fields", v.name)
+		default:
+			names := ": known are "
+			if meant := didYouMean(nearest(e.name, known)); meant != "" {
+				names = meant + " Known are "
+			}
+			d.fail(e.path, "is unknown here%s%s", names, strings.Join(known, ", "))
+		}
+	}
+}
+
 func (d *decoder) items(v value) (list []value, ok bool) {
 	if v.node.Kind != yaml.SequenceNode {
 		d.refuse(v, "a list")
@@ -146,14 +172,19 @@ func (d *decoder) items(v value) (list []value, ok bool) {
 	return list, true
 }
 
-// shown returns text from a file in the form used in errors: short, on one line, and quoted unless it is a name.
-func shown(text string) string {
-	const bytesMax = 40
-	if NameProblem(text) == "" {
-		return text
+// error returns the problems in the order of the file, or nil if there are none.
+func (d *decoder) error(fileName string) error {
+	if len(d.problems) == 0 {
+		return nil
 	}
-	if len(text) > bytesMax {
-		return strconv.Quote(strings.ToValidUTF8(text[:bytesMax], "")) + "..."
-	}
-	return strconv.Quote(text)
+	slices.SortStableFunc(d.problems, func(a, b Problem) int {
+		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
+	})
+	return &ParseError{File: fileName, Problems: d.problems}
+}
+
+// top returns the root of a document as a value.
+func (d *decoder) top(root *yaml.Node) value {
+	d.at[""] = place{root.Line, root.Column}
+	return value{node: root}
 }

@@ -150,28 +150,3 @@ func mappingKind(t reflect.Type, fields []field, done func(d *decoder, v value, 
 		},
 	}
 }
-
-// knows reports unknown fields of a mapping.
-func (d *decoder) knows(v value, given []value, known []string) {
-	for _, e := range given {
-		switch {
-		case slices.Contains(known, e.name):
-		case len(known) == 0:
-			d.fail(e.path, "is unknown here: %s has no fields", v.name)
-		default:
-			names := ": known are "
-			if meant := didYouMean(nearest(e.name, known)); meant != "" {
-				names = meant + " Known are "
-			}
-			d.fail(e.path, "is unknown here%s%s", names, strings.Join(known, ", "))
-		}
-	}
-}
-
-// below returns the path of a field.
-func below(path, name string) string {
-	if path == "" {
-		return name
-	}
-	return path + "." + name
-}

@@ -3,11 +3,9 @@ package policy
 import (
 	"fmt"
 	"reflect"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"go.yaml.in/yaml/v4"
 
@@ -153,6 +151,26 @@ func (d *decoder) number(v value) (n uint64, ok bool) {
 	return n, err == nil
 }
 
+// wordsOf are the words of a file for enumerated values: the index of each word is its number.
+var wordsOf = map[reflect.Type][]string{
+	reflect.TypeFor[OnExpire](): {OnExpireCancel: "cancel", OnExpireCommit: "commit"},
+	reflect.TypeFor[OnChange](): {AsIs: "as_is", Proportional: "proportional", Additive: "additive",
+		Restart: "reset"},
+	reflect.TypeFor[OnRecovery](): {RecoverFull: "full", RecoverKeep: "keep"},
+	reflect.TypeFor[OnExceeded](): {ExceededDeny: "deny", ExceededChallenge: "challenge"},
+	reflect.TypeFor[UnknownKey](): {UnknownKeyAllow: "allow", UnknownKeyDeny: "deny"},
+	// An anchor, the only word in a file that selects an algorithm.
+	reflect.TypeFor[limit.Algorithm](): {limit.FixedWindow: "epoch", limit.FixedWindowFirstHit: "first_hit"},
+	reflect.TypeFor[limit.Unit]():      unitWords,
+	reflect.TypeFor[KeyForm]():         {KeysPlain: "plain", KeysHashed: "hashed"},
+	reflect.TypeFor[GateProxy](): {ProxyNginx: "nginx", ProxyIngressNginx: "ingress-nginx",
+		ProxyForwarded: "x-forwarded", ProxyPath: "path"},
+	reflect.TypeFor[OnMissing](): {MissingDeny: "deny", MissingSkip: "skip", MissingShared: "shared"},
+	reflect.TypeFor[FailMode]():  {FailClosed: "closed", FailOpen: "open"},
+	reflect.TypeFor[NoMatch]():   {NoMatchAllow: "allow", NoMatchDeny: "deny"},
+	reflect.TypeFor[EntryMode](): {EntryEnforce: "enforce", EntryCount: "count", EntryShadow: "shadow"},
+}
+
 // wordKind is one of a few words: the index of a word in the list is its value, and "" in the list is not a word.
 func wordKind(list []string) kind {
 	known := slices.DeleteFunc(slices.Clone(list), func(w string) bool { return w == "" })
@@ -177,51 +195,6 @@ func wordKind(list []string) kind {
 		},
 		schema: func() jsonSchema { return jsonSchema{"enum": known} },
 	}
-}
-
-const aDuration = "a duration such as 90s, 2h30m or 30d"
-
-// spanKind is a duration: a multiple of the tag step, and at most the tag max.
-func spanKind(tag reflect.StructTag) kind {
-	step, most := spanBound(tag, "step", 1), spanBound(tag, "max", spanMax)
-	least := "at least 1us"
-	if step > 1 {
-		least = "a multiple of " + tag.Get("step")
-	}
-	return kind{
-		read: func(d *decoder, v value, into reflect.Value) {
-			length, err := ParseDuration(v.node.Value)
-			switch s := limit.Span(length.Microseconds()); {
-			case v.node.Kind == yaml.ScalarNode && err != nil && durationForm.MatchString(v.node.Value):
-				d.fail(v.path, "is more than 292 years")
-			case v.node.Kind != yaml.ScalarNode || err != nil:
-				d.refuse(v, aDuration)
-			case length <= 0:
-				d.fail(v.path, "must be more than 0, not %v", length)
-			case length%time.Microsecond != 0:
-				d.fail(v.path, "must be whole microseconds, not %v", length)
-			case s%step != 0 || s > most:
-				d.fail(v.path, "must be %s and at most %s%s", least, tag.Get("max"), hint(tag))
-			default:
-				into.SetInt(int64(s))
-			}
-		},
-		node: func(of reflect.Value, _ bool) *yaml.Node { return scalar(SpanText(limit.Span(of.Int())), false) },
-		schema: func() jsonSchema {
-			return jsonSchema{"type": "string", "pattern": durationForm.String(), "minLength": 1}
-		},
-	}
-}
-
-// durationForm is the form of a duration, however long it is.
-var durationForm = regexp.MustCompile(`^([0-9]+w)?([0-9]+d)?(([0-9]+\.?[0-9]*|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h))*$`)
-
-// spanBound returns a tag's duration.
-func spanBound(tag reflect.StructTag, key string, otherwise limit.Span) limit.Span {
-	if length, err := ParseDuration(tag.Get(key)); err == nil {
-		return limit.Span(length.Microseconds())
-	}
-	return otherwise
 }
 
 // optionalKind is a value that may be absent: a pointer.

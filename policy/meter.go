@@ -1,8 +1,6 @@
 package policy
 
-import (
-	"github.com/stint-io/stint/limit"
-)
+import "github.com/stint-io/stint/limit"
 
 // Meter is the bill of a policy's keys: for each period of a calendar, the admitted units less those given back. It
 // denies nothing, and nothing that changes a limit (a reset, a set, OnChange) changes it.
@@ -24,6 +22,3 @@ func (c *checker) meter() {
 		c.numbers("meter", limit.Limit{Algorithm: limit.Calendar, Quota: 1, Cycle: m.Cycle}, limitField)
 	}
 }
-
-// HasMeters reports whether any of the policies has a meter.
-func (s *Set) HasMeters() bool { return s.hasMeters }

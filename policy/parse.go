@@ -2,11 +2,9 @@ package policy
 
 import (
 	"bytes"
-	"cmp"
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -40,17 +38,6 @@ func Parse(fileName string, data []byte) (*Set, error) {
 		return nil, err
 	}
 	return set, nil
-}
-
-// error returns the problems in the order of the file, or nil if there are none.
-func (d *decoder) error(fileName string) error {
-	if len(d.problems) == 0 {
-		return nil
-	}
-	slices.SortStableFunc(d.problems, func(a, b Problem) int {
-		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
-	})
-	return &ParseError{File: fileName, Problems: d.problems}
 }
 
 // nameLimits puts the names of limits into the paths of problems, in place of their numbers, which readers would have

@@ -6,77 +6,6 @@ import (
 	"github.com/stint-io/stint/limit"
 )
 
-// Set is all policies of a configuration, for every namespace. It is immutable: any number of goroutines may read it,
-// and it is replaced, never changed.
-type Set struct {
-	byName map[string]*Policy
-	names  []string // sorted
-
-	rules          Rules
-	hashed         map[string]bool // namespaces with hashed keys; may be nil
-	repeatsDenials bool
-	grantsLeases   bool
-	hasMeters      bool
-	version        uint64
-}
-
-// emptySet stands for a nil set.
-var emptySet = NewSet(nil)
-
-// At returns a copy of the set, marked with its version of the cluster's policies; 0 means no version.
-func (s *Set) At(version uint64) *Set {
-	of := *s
-	of.version = version
-	return &of
-}
-
-// Version returns the version of the cluster's policies, or 0 if it is not known.
-func (s *Set) Version() uint64 { return s.version }
-
-// NewSet makes a Set of validated policies, and prepares each for Resolve. It panics if two have the same name: Parse
-// has already refused that. The policies must not be changed afterwards.
-func NewSet(policies []*Policy) *Set {
-	s := &Set{byName: make(map[string]*Policy, len(policies))}
-	for _, p := range policies {
-		if _, twice := s.byName[p.Name]; twice {
-			panic("policy: two policies named " + p.Name)
-		}
-		p.resolveTiers()
-		if p.OnExpire == OnExpireDefault {
-			p.OnExpire = OnExpireCancel
-		}
-		s.byName[p.Name] = p
-		s.names = append(s.names, p.Name)
-		s.repeatsDenials = s.repeatsDenials || p.DenyCache > 0
-		s.grantsLeases = s.grantsLeases || p.Lease != nil
-		s.hasMeters = s.hasMeters || p.Meter != nil
-	}
-	slices.Sort(s.names)
-	return s
-}
-
-// Lookup returns the policy with a name.
-func (s *Set) Lookup(name string) (*Policy, bool) {
-	p, ok := s.byName[name]
-	return p, ok
-}
-
-// TierIsUnlimited reports whether a tier of a policy lifts all its limits. It is false if there is no such policy or
-// tier.
-func (s *Set) TierIsUnlimited(name, tier string) bool {
-	p, ok := s.Lookup(name)
-	return ok && p.Tiers[tier].Unlimited
-}
-
-// Names returns the names of the policies in alphabetical order. The caller must not change the slice.
-func (s *Set) Names() []string { return s.names }
-
-// RepeatsDenials reports whether any of the policies has a DenyCache.
-func (s *Set) RepeatsDenials() bool { return s.repeatsDenials }
-
-// GrantsLeases reports whether any of the policies has a Lease.
-func (s *Set) GrantsLeases() bool { return s.grantsLeases }
-
 // DefaultRetention is the Retention of a policy that does not set it: 10 minutes.
 const DefaultRetention limit.Span = 10 * 60 * 1_000_000
 
@@ -132,25 +61,12 @@ type Policy struct {
 	byDefault []Limit // byTier[""], which nearly every request uses
 }
 
-// Limit is a limit.Limit with its names and display texts.
-type Limit struct {
-	Name string `policy:"name,required" text:"name" about:"Name in the policy, for answers and tiers."`
-	// Unit is for display: requests, tokens, bytes, cents; "" means requests.
-	Unit string `policy:"unit" text:"name" about:"What is counted, for people. Absent: requests."`
-	// Shadow makes the limit count and report when it would have denied, but never deny.
-	Shadow bool `policy:"shadow" about:"Counted and reported, but it never denies."`
-	// Reason is shown on a denial by this limit; "" means the policy's Reason.
-	Reason string `policy:"reason" text:"reason" about:"Text for a caller that this limit denies."`
-	// OnRecovery is how the limit continues after a restore from a backup.
-	OnRecovery OnRecovery `policy:"on_recovery" about:"What counts as used after a restore from a backup."`
-	// OnExceeded is the fate of a request that exceeds this limit.
-	OnExceeded OnExceeded `policy:"on_exceeded" about:"What becomes of a request that it has no room for."`
-	// Thresholds are the uses that fire an event, in the order of the file.
-	Thresholds []Threshold `policy:"thresholds" most:"8" about:"Uses that fire an event: 80% of the quota, or 500."`
-	// Unlimited means that a tier lifts this limit: it never denies. Its own algorithm still counts, so that another
-	// tier finds the units used, and a key at rest is forgotten. It is false in Policy.Limits.
-	Unlimited bool
-	limit.Limit
+// Has reports whether the policy has a limit with this name.
+func (p *Policy) Has(limit string) bool { return p.indexOf(limit) >= 0 }
+
+// indexOf returns the index of a limit in the policy, or -1.
+func (p *Policy) indexOf(limit string) int {
+	return slices.IndexFunc(p.Limits, func(l Limit) bool { return l.Name == limit })
 }
 
 // OnExpire is the fate of a hold that expires unsettled. Its numbers are stored in logs: append new ones, never
@@ -177,25 +93,6 @@ const (
 	Restart      OnChange = 3 // counting starts again
 )
 
-// OnRecovery is how a limit continues after a restore from a backup, which lacks the usage since it was made.
-type OnRecovery uint8
-
-// The ways to continue.
-const (
-	// RecoverFull takes everything as used: nothing is admitted until that no longer counts (limit.Full).
-	RecoverFull OnRecovery = 0
-	RecoverKeep OnRecovery = 1 // the usage in the backup; usage since then is admitted again
-)
-
-// OnExceeded is the fate of a request that exceeds a limit. In every case it does not pass, and nothing is counted.
-type OnExceeded uint8
-
-// The ways to treat such a request. A limit with ExceededChallenge is called soft, any other one hard.
-const (
-	ExceededDeny      OnExceeded = 0 // it is denied
-	ExceededChallenge OnExceeded = 1 // it is challenged, unless a hard limit or a block denies it
-)
-
 // UnknownKey is the fate of a request for a key without an override.
 type UnknownKey uint8
 
@@ -204,23 +101,3 @@ const (
 	UnknownKeyAllow UnknownKey = 0 // the key has the numbers of its tier
 	UnknownKeyDeny  UnknownKey = 1 // the request is refused, and nothing is counted
 )
-
-// Override is the settings of one key.
-type Override struct {
-	Tier    string               // replaces the default tier; "" does not. The request's tier takes precedence
-	Limits  map[string]TierLimit // replace the tier's numbers, by limit name
-	Expires limit.Time           // when the override ends; 0 means never
-}
-
-// Tier replaces numbers of a policy's limits for some of its keys.
-type Tier struct {
-	Limits    map[string]TierLimit // by limit name
-	Unlimited bool                 // every limit of the policy is counted, but none denies
-}
-
-// TierLimit is the changes that a tier makes to one limit; a nil field keeps the policy's number.
-type TierLimit struct {
-	Quota  *uint64 `policy:"quota" about:"Units that fit."`
-	Refill *uint64 `policy:"refill" about:"Tokens of a token bucket that come back in one per."`
-	Rate   *uint64 `policy:"rate" about:"Units that GCRA admits in one per."`
-}

@@ -2,6 +2,7 @@ package policy
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 )
 
@@ -44,4 +45,16 @@ func (e *ParseError) Error() string {
 		text.WriteString(": " + p.Message)
 	}
 	return text.String()
+}
+
+// shown returns text from a file in the form used in errors: short, on one line, and quoted unless it is a name.
+func shown(text string) string {
+	const bytesMax = 40
+	if NameProblem(text) == "" {
+		return text
+	}
+	if len(text) > bytesMax {
+		return strconv.Quote(strings.ToValidUTF8(text[:bytesMax], "")) + "..."
+	}
+	return strconv.Quote(text)
 }

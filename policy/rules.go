@@ -1,10 +1,6 @@
 package policy
 
 import (
-	"bytes"
-	"cmp"
-	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
@@ -91,62 +87,3 @@ func readRules(fileName string, root *yaml.Node, policies *Set) (*Set, error) {
 // FormatRules writes the rules of a set as their one canonical YAML text, which is a part of Format's output, or
 // returns nil if there are none. It may be called concurrently.
 func FormatRules(s *Set) []byte { return appendLines(nil, sectionsKind.nodeOf(&s.rules), 0) }
-
-// RuleChange is one rule that differs between two sets.
-type RuleChange struct {
-	Section, Name string // such as "gates" and "web"
-	Before, After []byte // canonical text of the section with this rule alone; nil if absent
-}
-
-// DiffRules lists the rules that differ in their canonical text, in the order of Format. A nil set is an empty one. It
-// may be called concurrently.
-func DiffRules(before, after *Set) (changes []RuleChange) {
-	old, fresh := ruleTexts(before), ruleTexts(after)
-	both := maps.Clone(old)
-	maps.Copy(both, fresh)
-	inOrder := func(a, b RuleChange) int {
-		section := slices.Index(sections, a.Section) - slices.Index(sections, b.Section)
-		return cmp.Or(section, strings.Compare(a.Name, b.Name))
-	}
-	for key := range both {
-		if !bytes.Equal(old[key], fresh[key]) {
-			changes = append(changes, RuleChange{key.section, key.name, old[key], fresh[key]})
-		}
-	}
-	slices.SortFunc(changes, inOrder)
-	return changes
-}
-
-// sections are the names of the sections, in the order in which Format writes them.
-var sections = []string{"namespaces", "gates", "envoy"}
-
-// ruleName names a rule.
-type ruleName struct{ section, name string }
-
-// ruleTexts returns the canonical text of each rule, as if it were the only one.
-func ruleTexts(s *Set) map[ruleName][]byte {
-	texts := map[ruleName][]byte{}
-	file := sectionsKind.nodeOf(&cmp.Or(s, emptySet).rules).Content
-	for i := 0; i < len(file); i += 2 {
-		for rules := file[i+1].Content; len(rules) > 0; rules = rules[2:] {
-			alone := mappingNode(file[i], mappingNode(rules[:2]...))
-			texts[ruleName{file[i].Value, rules[0].Value}] = appendLines(nil, alone, 0)
-		}
-	}
-	return texts
-}
-
-// top returns the root of a document as a value.
-func (d *decoder) top(root *yaml.Node) value {
-	d.at[""] = place{root.Line, root.Column}
-	return value{node: root}
-}
-
-// tooLarge returns the error of a set that is larger than a file may be.
-func tooLarge(set *Set) error {
-	if size := len(Format(set)); size > fileBytesMax {
-		return &ParseError{File: "policies", Problems: []Problem{{Message: fmt.Sprintf(
-			"they have %d bytes as a file: at most %d are read", size, fileBytesMax)}}}
-	}
-	return nil
-}

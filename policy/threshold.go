@@ -95,16 +95,6 @@ func (c *checker) threshold(field string, l *Limit, t Threshold) {
 	}
 }
 
-// notify refuses a sink that is listed twice. Whether the sinks exist is not checked here: the file does not define
-// them.
-func (c *checker) notify() {
-	for i, sink := range c.policy.Notify {
-		if slices.Index(c.policy.Notify, sink) < i {
-			c.fail(fmt.Sprintf("notify[%d]", i), "%s is there twice", shown(sink))
-		}
-	}
-}
-
 // inlineThresholds refuses thresholds of limits that belong to no policy.
 func (c *checker) inlineThresholds() {
 	for i := range c.policy.Limits {

@@ -1,13 +1,10 @@
 package policy
 
 import (
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
-
-	"github.com/stint-io/stint/limit"
 )
 
 // Bounds of one policy. A policy of limitsMax limits and tiersMax tiers resolves into their product of rules at once.
@@ -75,101 +72,6 @@ func (c *checker) count(field string, n, most int) {
 	}
 }
 
-func (c *checker) limits() {
-	first := map[string]int{}
-	for i, l := range c.policy.Limits {
-		field := fmt.Sprintf("limits[%d]", i)
-		if l.Name == "unlimited" {
-			c.fail(field+".name", `"unlimited" is a word of tiers: choose another name`)
-		}
-		if other, twice := first[l.Name]; twice {
-			c.fail(field+".name", "limits[%d] is named %s too", other, shown(l.Name))
-		} else {
-			first[l.Name] = i
-		}
-		c.numbers(field, l.Limit, limitField)
-	}
-}
-
-// numbers reports an invalid limit. fieldOf returns the path of one of the limit's fields below the field of the file.
-// A limit without an algorithm has already been reported by the decoder or by unreadable.
-func (c *checker) numbers(field string, l limit.Limit, fieldOf func(limit.Algorithm, string) string) {
-	if l.Algorithm == 0 {
-		return
-	}
-	var wrong *limit.FieldError
-	if !errors.As(l.Validate(), &wrong) {
-		return
-	}
-	if inner := fieldOf(l.Algorithm, wrong.Field); inner != "" {
-		c.fail(field+inner, "%s", wrong.Message)
-	} else {
-		c.fail(field, "%v", wrong)
-	}
-}
-
-func limitField(a limit.Algorithm, name string) string {
-	if name == "quota" {
-		return ".quota"
-	}
-	return "." + algorithmField(a) + "." + name
-}
-
-func tierField(_ limit.Algorithm, name string) string {
-	if name == "quota" || name == "refill" || name == "rate" {
-		return "." + name
-	}
-	return "" // the tier's numbers contradict the numbers that it did not change
-}
-
-func (c *checker) tiers() {
-	p := c.policy
-	for _, name := range slices.Sorted(maps.Keys(p.Tiers)) {
-		field := "tiers." + shown(name)
-		if problem := NameProblem(name); problem != "" {
-			c.fail(field, "%s", problem)
-		}
-		tier := p.Tiers[name]
-		if tier.Unlimited && len(tier.Limits) > 0 {
-			c.fail(field, "is unlimited: it cannot change limits as well")
-			continue
-		}
-		for _, limitName := range slices.Sorted(maps.Keys(tier.Limits)) {
-			c.tierLimit(field+"."+shown(limitName), limitName, tier.Limits[limitName])
-		}
-	}
-	if _, known := p.Tiers[p.DefaultTier]; p.DefaultTier != "" && !known {
-		c.fail("default_tier", "there is no tier %s%s", shown(p.DefaultTier), didYouMean(p.NearestTier(p.DefaultTier)))
-	}
-}
-
-func (c *checker) tierLimit(field, name string, changed TierLimit) {
-	i := c.policy.indexOf(name)
-	if i < 0 {
-		var names []string
-		for _, l := range c.policy.Limits {
-			names = append(names, l.Name)
-		}
-		c.fail(field, "the policy has no limit %s%s", shown(name), didYouMean(nearest(name, names)))
-		return
-	}
-	l := c.policy.Limits[i].Limit
-	fits := c.algorithmHas(field+".quota", changed.Quota, l.Algorithm != limit.Unlimited)
-	fits = c.algorithmHas(field+".refill", changed.Refill, l.Algorithm == limit.TokenBucket) && fits
-	fits = c.algorithmHas(field+".rate", changed.Rate, l.Algorithm == limit.GCRA) && fits
-	if fits && l.Validate() == nil {
-		c.numbers(field, changed.resolve(l), tierField)
-	}
-}
-
-func (c *checker) algorithmHas(field string, number *uint64, has bool) bool {
-	if number != nil && !has {
-		c.fail(field, "the limit's algorithm has no such number")
-		return false
-	}
-	return true
-}
-
 // retention bounds the life of idempotency records by the longest window of the policy: a longer life would only cost
 // memory.
 func (c *checker) retention() {
@@ -190,6 +92,16 @@ func (c *checker) denyCache() {
 		c.alone("deny_cache",
 			rival{p.CountDenied, "count_denied", "a denial that is repeated is not counted"},
 			rival{p.Lockout != nil, "lockout", "a denial that is repeated does not know the newest block"})
+	}
+}
+
+// notify refuses a sink that is listed twice. Whether the sinks exist is not checked here: the file does not define
+// them.
+func (c *checker) notify() {
+	for i, sink := range c.policy.Notify {
+		if slices.Index(c.policy.Notify, sink) < i {
+			c.fail(fmt.Sprintf("notify[%d]", i), "%s is there twice", shown(sink))
+		}
 	}
 }
 

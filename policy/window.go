@@ -2,7 +2,6 @@ package policy
 
 import (
 	"math"
-	"time"
 
 	"github.com/stint-io/stint/limit"
 )
@@ -33,7 +32,3 @@ var unitSpans = map[limit.Unit]limit.Span{
 	limit.Month:  (31*24 + 1) * hour,
 	limit.Year:   (366*24 + 1) * hour,
 }
-
-const minute, hour limit.Span = 60 * 1_000_000, 3600 * 1_000_000
-
-func duration(s limit.Span) time.Duration { return time.Duration(s) * time.Microsecond }

@@ -9,26 +9,6 @@ import (
 	"github.com/stint-io/stint/limit"
 )
 
-// wordsOf are the words of a file for enumerated values: the index of each word is its number.
-var wordsOf = map[reflect.Type][]string{
-	reflect.TypeFor[OnExpire](): {OnExpireCancel: "cancel", OnExpireCommit: "commit"},
-	reflect.TypeFor[OnChange](): {AsIs: "as_is", Proportional: "proportional", Additive: "additive",
-		Restart: "reset"},
-	reflect.TypeFor[OnRecovery](): {RecoverFull: "full", RecoverKeep: "keep"},
-	reflect.TypeFor[OnExceeded](): {ExceededDeny: "deny", ExceededChallenge: "challenge"},
-	reflect.TypeFor[UnknownKey](): {UnknownKeyAllow: "allow", UnknownKeyDeny: "deny"},
-	// An anchor, the only word in a file that selects an algorithm.
-	reflect.TypeFor[limit.Algorithm](): {limit.FixedWindow: "epoch", limit.FixedWindowFirstHit: "first_hit"},
-	reflect.TypeFor[limit.Unit]():      unitWords,
-	reflect.TypeFor[KeyForm]():         {KeysPlain: "plain", KeysHashed: "hashed"},
-	reflect.TypeFor[GateProxy](): {ProxyNginx: "nginx", ProxyIngressNginx: "ingress-nginx",
-		ProxyForwarded: "x-forwarded", ProxyPath: "path"},
-	reflect.TypeFor[OnMissing](): {MissingDeny: "deny", MissingSkip: "skip", MissingShared: "shared"},
-	reflect.TypeFor[FailMode]():  {FailClosed: "closed", FailOpen: "open"},
-	reflect.TypeFor[NoMatch]():   {NoMatchAllow: "allow", NoMatchDeny: "deny"},
-	reflect.TypeFor[EntryMode](): {EntryEnforce: "enforce", EntryCount: "count", EntryShadow: "shadow"},
-}
-
 // file is the content of a policies file.
 type file struct {
 	Policies []*Policy `policy:"policies,required" text:"name" lines:"fields" about:"Sets of limits by their names."`

@@ -1,6 +1,8 @@
 package policy
 
 import (
+	"errors"
+	"fmt"
 	"reflect"
 	"slices"
 	"strings"
@@ -8,6 +10,46 @@ import (
 	"go.yaml.in/yaml/v4"
 
 	"github.com/stint-io/stint/limit"
+)
+
+// Limit is a limit.Limit with its names and display texts.
+type Limit struct {
+	Name string `policy:"name,required" text:"name" about:"Name in the policy, for answers and tiers."`
+	// Unit is for display: requests, tokens, bytes, cents; "" means requests.
+	Unit string `policy:"unit" text:"name" about:"What is counted, for people. Absent: requests."`
+	// Shadow makes the limit count and report when it would have denied, but never deny.
+	Shadow bool `policy:"shadow" about:"Counted and reported, but it never denies."`
+	// Reason is shown on a denial by this limit; "" means the policy's Reason.
+	Reason string `policy:"reason" text:"reason" about:"Text for a caller that this limit denies."`
+	// OnRecovery is how the limit continues after a restore from a backup.
+	OnRecovery OnRecovery `policy:"on_recovery" about:"What counts as used after a restore from a backup."`
+	// OnExceeded is the fate of a request that exceeds this limit.
+	OnExceeded OnExceeded `policy:"on_exceeded" about:"What becomes of a request that it has no room for."`
+	// Thresholds are the uses that fire an event, in the order of the file.
+	Thresholds []Threshold `policy:"thresholds" most:"8" about:"Uses that fire an event: 80% of the quota, or 500."`
+	// Unlimited means that a tier lifts this limit: it never denies. Its own algorithm still counts, so that another
+	// tier finds the units used, and a key at rest is forgotten. It is false in Policy.Limits.
+	Unlimited bool
+	limit.Limit
+}
+
+// OnRecovery is how a limit continues after a restore from a backup, which lacks the usage since it was made.
+type OnRecovery uint8
+
+// The ways to continue.
+const (
+	// RecoverFull takes everything as used: nothing is admitted until that no longer counts (limit.Full).
+	RecoverFull OnRecovery = 0
+	RecoverKeep OnRecovery = 1 // the usage in the backup; usage since then is admitted again
+)
+
+// OnExceeded is the fate of a request that exceeds a limit. In every case it does not pass, and nothing is counted.
+type OnExceeded uint8
+
+// The ways to treat such a request. A limit with ExceededChallenge is called soft, any other one hard.
+const (
+	ExceededDeny      OnExceeded = 0 // it is denied
+	ExceededChallenge OnExceeded = 1 // it is challenged, unless a hard limit or a block denies it
 )
 
 // algorithm is a field of a limit that selects an algorithm. A limit has exactly one of them.
@@ -127,4 +169,44 @@ func limitSchema(k kind) kind {
 		return plain().with("oneOf", one)
 	}
 	return k
+}
+
+func (c *checker) limits() {
+	first := map[string]int{}
+	for i, l := range c.policy.Limits {
+		field := fmt.Sprintf("limits[%d]", i)
+		if l.Name == "unlimited" {
+			c.fail(field+".name", `"unlimited" is a word of tiers: choose another name`)
+		}
+		if other, twice := first[l.Name]; twice {
+			c.fail(field+".name", "limits[%d] is named %s too", other, shown(l.Name))
+		} else {
+			first[l.Name] = i
+		}
+		c.numbers(field, l.Limit, limitField)
+	}
+}
+
+// numbers reports an invalid limit. fieldOf returns the path of one of the limit's fields below the field of the file.
+// A limit without an algorithm has already been reported by the decoder or by unreadable.
+func (c *checker) numbers(field string, l limit.Limit, fieldOf func(limit.Algorithm, string) string) {
+	if l.Algorithm == 0 {
+		return
+	}
+	var wrong *limit.FieldError
+	if !errors.As(l.Validate(), &wrong) {
+		return
+	}
+	if inner := fieldOf(l.Algorithm, wrong.Field); inner != "" {
+		c.fail(field+inner, "%s", wrong.Message)
+	} else {
+		c.fail(field, "%v", wrong)
+	}
+}
+
+func limitField(a limit.Algorithm, name string) string {
+	if name == "quota" {
+		return ".quota"
+	}
+	return "." + algorithmField(a) + "." + name
 }
