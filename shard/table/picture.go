@@ -9,13 +9,6 @@ import (
 	"github.com/cespare/xxhash/v2"
 )
 
-// MaxKeyBytes and MaxRecordBytes bound a record, and with maxRecords what a decoder allocates.
-const (
-	MaxKeyBytes    = 1 << 10
-	MaxRecordBytes = 64 << 20
-	maxRecords     = 1 << 32
-)
-
 // Picture is a copy of a table at one moment. It never changes.
 type Picture struct {
 	parts   []part

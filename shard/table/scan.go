@@ -16,6 +16,9 @@ import (
 // segments into which it splits. So a reader that goes on from a place sees every record that was there all along, even
 // if the table has grown or shrunk in between: once, if it reads on without going back.
 
+// partBits are the bits that the number of a part has of a place.
+const partBits = 11
+
 const placeBits = 64 - partBits // of a hash in a place
 
 // Place returns the place of a key in a scan. Parts are in the order of their numbers.

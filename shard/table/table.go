@@ -16,6 +16,21 @@ const (
 	fewRecords     = segmentRecords / 4
 )
 
+// Layout describes the keys of a Table. Its methods are called for each change, and must not keep the key.
+type Layout interface {
+	// Parts returns the number of parts, from 1 to 2048. It never changes.
+	Parts() int
+	// Part returns the part to which a key belongs, from 0 to Parts()-1. It never changes.
+	Part(key string) int
+	// Head returns how many bytes at the beginning of a key it has in common with many others, or 0. In memory a record
+	// has a number in place of them.
+	Head(key string) int
+}
+
+// Count is called with each change: the number of records more, 1, 0 or -1, and of bytes of keys and values. It must
+// not keep the key.
+type Count func(key string, records, bytes int)
+
 // Table holds records in segments that a Picture shares until they change.
 type Table struct {
 	layout     Layout
