@@ -130,12 +130,3 @@ func (c *MessageCodec) legs(legs *[]Leg) {
 		c.part(&l.Decision)
 	})
 }
-
-// mostLegs returns the length of the longest list of legs.
-func (o *Operation) mostLegs() int {
-	most := max(len(o.Legs), len(o.Verdict.Legs))
-	if o.Excess != nil {
-		most = max(most, len(o.Excess.Legs))
-	}
-	return most
-}

@@ -140,16 +140,6 @@ func (r *Request) MessageProblem() *Error {
 	return nil
 }
 
-// needsEntries reports whether a request with this operation must have entries. Messages about an operation on several
-// shards need none, because the shard has a record of its keys.
-func (o Op) needsEntries() bool {
-	switch o {
-	case OpenSession, Fetch, Swap, AskHome, ResolveHome, FinishLeg, Acknowledge:
-		return false
-	}
-	return !o.AboutShard()
-}
-
 // mostLimits returns the largest number of limits that an entry brings.
 func mostLimits(entries []Entry) (most int) {
 	for i := range entries {
@@ -177,8 +167,6 @@ func namesLimits(e Entry) bool {
 
 // isNamed reports whether a limit is a name alone, from a settlement.
 func isNamed(l *policy.Limit) bool { return l.Limit == (limit.Limit{}) }
-
-func isTally(op Op) bool { return op == Tally || op == ReadTally }
 
 // bringsLimits reports whether an entry brings limits. Those of a tally need not travel.
 func (r *Request) bringsLimits() bool {

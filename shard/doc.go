@@ -21,12 +21,12 @@
 // charges, each of which has the counter of an entry and the limits in force, and the states to which they lead. State
 // that only some requests need is in types of their own, each of which embeds its base:
 //
-//	batch                 eval_batch.go     auditLog, documents, leasedKeys: records of the batch
-//	evaluation            eval.go           one request
-//	  sessionEvaluation   session_eval.go   a request that its session may have had before
-//	  partEvaluation      op_part.go        a message of an operation on several shards
-//	    homeEvaluation    op_home.go        and this shard decides it
-//	    legEvaluation     op_leg.go         and this shard is a leg
+//	batch                 eval_batch.go       auditLog, documents, leasedKeys: records of the batch
+//	evaluation            eval.go             one request
+//	  sessionEvaluation   session_eval.go     a request that its session may have had before
+//	  partEvaluation      operation_part.go   a message of an operation on several shards
+//	    homeEvaluation    operation_home.go   and this shard decides it
+//	    legEvaluation     operation_leg.go    and this shard is a leg
 //
 // # What it owns
 //
@@ -113,7 +113,7 @@
 // shard with a newer revision refuses the request as Outdated if a parent is missing. A shard with that revision or an
 // older one accepts it as it is. A request that was already counted is recognized before this check, by its client's
 // part of it: neither its fingerprint nor its home depend on parents, and home looks for both records that its id may
-// have (op_alone.go).
+// have (operation_id.go).
 //
 // # Operations on several shards
 //

@@ -11,13 +11,6 @@ import (
 	"github.com/stint-io/stint/policy"
 )
 
-// deeds are the names of changes by hand in audit records.
-var deeds = map[Op]string{Reset: "reset", SetUsed: "set", AddUsed: "add", Block: "block", Unblock: "unblock",
-	PutOverride: "put_override", DeleteOverride: "delete_override", CorrectUsage: "correct", Forget: "forget"}
-
-// Deed returns the name of a change by hand in audit records, or "" for other operations.
-func (o Op) Deed() string { return deeds[o] }
-
 // adjust changes the counters of the entries by hand and returns their limits after the change; before contains the
 // limits before it. A request with an actor leaves an audit record.
 func (e *evaluation) adjust(r *Request, before Decision) Result {

@@ -7,62 +7,6 @@ import (
 	"github.com/stint-io/stint/policy"
 )
 
-// decides reports whether limits and blocks allow or deny the operation.
-func (o Op) decides() bool { return o == Check || o == Peek || o == Partial || o == Reserve }
-
-// charges reports whether the operation may create a record for a new key.
-func (o Op) charges() bool {
-	switch o {
-	case Check, Count, Partial, Reserve, SetUsed, AddUsed, Block, PutOverride, Charge, Tally, CorrectUsage, Lease:
-		return true
-	}
-	return false
-}
-
-// exceeds reports whether the operation counts on a limit even past its quota. If the state cannot hold the whole cost,
-// the cost is marked uncounted, since it is then unknown how much to give back.
-func (o Op) exceeds(l *policy.Limit) bool {
-	//mutant:lifted-bucket-refunds-uncounted
-	return o == Count || l.Unlimited && (o == Check || o == Reserve || o == Partial)
-}
-
-// needsKey reports whether the operation is refused on a key that the policy does not know. Changes by hand are not
-// refused, and neither are settlements, nor returns of leases.
-func (o Op) needsKey() bool { return o.decides() || o == Count || o == Get || o == Lease }
-
-// Changes reports whether the operation changes anything, so that a second copy of it must not be executed. All other
-// operations may be repeated freely: a superfluous session expires on its own.
-func (o Op) Changes() bool {
-	switch o {
-	case Peek, Get, OpenSession, Fetch, ReadAudit, AskHome, ReadTally, ReadUsage: //mutant:late-forget-forgets-again
-		return false
-	//mutant:correction-copied
-	case ReadEventPage, ChangeEvents, NoteSpike, MoveSlot, Lease: // a second copy finds that the first has done it
-		return false
-	}
-	return true
-}
-
-// AboutShard reports whether the operation is about a whole shard, Request.Shard, and not about keys.
-func (o Op) AboutShard() bool {
-	switch o {
-	case ReadAudit, Forget, ReadUsage, ReadEventPage, ChangeEvents, MoveSlot:
-		return true
-	}
-	return false
-}
-
-// reads reports whether the operation changes nothing on an entry.
-func (o Op) reads(e *Entry) bool { return o == Peek || o == Get || o == Check && e.Cost == 0 }
-
-// least returns how many units an entry must have room for to be allowed.
-func (o Op) least(e *Entry) uint64 {
-	if o == Partial || e.Cost == 0 {
-		return 1
-	}
-	return e.Cost
-}
-
 // ask applies an operation to one limit and returns the resulting state. A limit that a tier has lifted counts
 // everything and denies nothing. A concurrency limit counts only reserved units, but decides every operation that
 // limits decide.

@@ -17,69 +17,6 @@ const DefaultNamespace = slot.DefaultNamespace
 // name, so it is in no list of keys.
 const CanaryNamespace = "~canary"
 
-// Op is the operation of a request.
-type Op uint8
-
-// The operations.
-const (
-	Check Op = iota + 1 // decide and count, all or nothing
-	Peek                // decide without counting
-	Get                 // the state of the limits, without a decision
-	Reset               // put the limits of one key back to rest
-
-	// The following are not for clients of the API.
-
-	OpenSession // open a session: Decision.System names it
-	Fetch       // read the document named Document: Decision.System has it
-	Swap        // replace the document named Document if its version is Expect: Decision.System has the new version
-
-	// For clients of the API again.
-
-	Count          // count without deciding
-	Partial        // take as much of each entry's cost as its limits have room for; denied if one has no room
-	Reserve        // like Check, and the units are a hold until they are settled: see Hold
-	Settle         // end or extend a hold, or refund a decision: see Settlement
-	SetUsed        // Adjustment.Amount units are used from now on
-	AddUsed        // Adjustment.Amount more units (fewer, if negative) are used
-	Block          // deny everything until Adjustment.Until
-	Unblock        // end all blocks, and clear the lockout ladder
-	PutOverride    // the key has Adjustment.Override from now on
-	DeleteOverride // the key has no override
-	ReadAudit      // about a shard: its newest changes; Decision.System has them
-
-	// Parts of an operation on several shards, for the coordinator (see Operation and op.go).
-
-	AskHome     // home: the recorded outcome, or none
-	Charge      // another shard: decide and charge its entries under the operation's id
-	Conclude    // home: decide its own entries, and with them the whole, once
-	ResolveHome // home: the outcome of the operation; an unknown one is aborted from now on
-	FinishLeg   // another shard: execute home's decision on the leg
-	Acknowledge // home: a leg has done so
-
-	// For the Redis protocol: a request with one entry and TallyLimits.
-
-	Tally     // apply Request.Tally to the key's tally: Decision.Tallied is the result
-	ReadTally // Decision.Tallied, without a change
-
-	// For a person, and for every shard: see eval_forget.go.
-
-	Forget // about a shard: delete its records of the key Adjustment.Forget
-
-	ReadUsage // about a shard: a page of its bills; see UsageRequest and UsageOf
-
-	// For the delivery of events: see event.go.
-
-	ReadEventPage // about a shard: a page of its events; see EventsRequest and EventsOf
-	ChangeEvents  // about a shard: acknowledge events, give up, replay dead letters, or record the position of a push
-	NoteSpike     // a key is denied far more often than before: see SpikeRequest
-
-	CorrectUsage // Adjustment.Amount units are added to a bill, or taken away: see Correction
-
-	MoveSlot // about a shard: a step of a Move; see MoveRequest
-
-	Lease // return a lease of a key, or take one; see LeaseTerms
-)
-
 // Request is one operation on keys of one shard. The actor reads it after the caller has handed it over, so the caller
 // must not change it, nor its Entries, until the answer has arrived.
 type Request struct {

@@ -66,15 +66,6 @@ func (r *Request) takes() bool {
 	return op.spends() && op != Check && op != Peek && op != Settle
 }
 
-// spends reports whether the operation uses the costs of its entries.
-func (o Op) spends() bool {
-	switch o {
-	case Check, Peek, Count, Partial, Reserve, Settle, Charge, Conclude:
-		return true
-	}
-	return false
-}
-
 // problem refuses times that cannot be encoded, and an id that is too long for a record.
 func (o *Operation) problem(namespace string) *Error {
 	if bytes := len(namespace) + len(o.ID); bytes > textMost {

@@ -171,12 +171,6 @@ func (s *session) add(to *numbers, n uint64) {
 	s.dirty = true
 }
 
-// answersOnce reports whether the answer of an operation cannot be derived from the later state: which hold it was, how
-// much was granted, or which period was corrected. Such an answer is kept beside the session.
-func (o Op) answersOnce() bool {
-	return o == Reserve || o == Partial || o == Settle || o == CorrectUsage
-}
-
 // decidedBefore answers a copy of a counted request from its idempotency record or from its record beside the session,
 // if there is one, and for a tally or a check from the session itself.
 func (e sessionEvaluation) decidedBefore(answer *Result) {

@@ -20,44 +20,6 @@ type partEvaluation struct {
 // nameOfHolds returns the name of the operation's holds.
 func (e partEvaluation) nameOfHolds() string { return operationHold(e.r.Operation.ID) }
 
-// operate answers a message of an operation on several shards. Each message is complete and may be repeated freely:
-// records of its own, or its number in a session, ensure that it takes effect once.
-func (e *evaluation) operate(r *Request) Result {
-	if id := r.Operation.ID; e.at.Shard == System || id == "" || len(id) > operationIDMax {
-		return Result{Err: Invalidf("operation", "has no id, or one of more than %d bytes, or came to the system shard",
-			operationIDMax)}
-	}
-	if err := r.problem(); err != nil {
-		return Result{Err: err}
-	}
-	//mutant:message-for-a-former-owner
-	if err := e.elsewhere(r.Operation.Addressee(r.Op)); err != nil {
-		return Result{Err: err}
-	}
-	part := partEvaluation{e, r}
-	switch r.Op {
-	case AskHome:
-		return part.atHome().askHome()
-	case Charge:
-		return part.onLeg(r.Operation.Leg).chargeLeg()
-	case Conclude:
-		return part.atHome().concludeHome()
-	case ResolveHome:
-		return part.atHome().resolveHome()
-	case FinishLeg:
-		return part.onLeg(r.Operation.Leg).finishLeg()
-	case Acknowledge:
-		return part.atHome().acknowledge()
-	case Settle:
-		if err := settlementProblem(r); err != nil {
-			return Result{Err: err}
-		}
-		return part.atHome().settleOnce()
-	}
-	return Result{Err: errorf(NotBuilt, "",
-		"operation %d is no part of one on several shards, or not known to this version", r.Op)}
-}
-
 // keepFor returns how long an operation's records are kept after its end. No client asks again with an id that the
 // coordinator drew.
 func (e partEvaluation) keepFor() limit.Span {

@@ -63,8 +63,6 @@ func (e legEvaluation) writeLeg(l *leg) {
 	e.write(Put{Key: e.key, Record: Record{Value: l.encode(), ForgetAt: forgetAt}})
 }
 
-var errOperationEnded = &Error{Code: TooLate, Message: "the operation has ended: this message of it came too late"}
-
 func idReused(id string) *Error {
 	return errorf(IDReused, "idempotency_id", "%q was used for another request; a new request needs a new id", id)
 }
