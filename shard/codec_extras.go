@@ -5,19 +5,8 @@ import (
 	"math"
 	"slices"
 
-	"github.com/stint-io/stint/limit"
 	"github.com/stint-io/stint/policy"
 	"github.com/stint-io/stint/shard/codec"
-)
-
-// The flags of a hold: its OnExpire in the two lowest bits, then these.
-const (
-	holdRemote = 4 << iota
-	holdFresh
-	holdUncounted // the names follow
-	holdSpans
-	holdLease
-	holdUnknown // and no other
 )
 
 // code is the extras of a counter, which must not be empty: number of holds, each hold, bits for the parts that follow,
@@ -48,34 +37,6 @@ func (x *counterExtras) code(c *codec.Codec) {
 	}
 	if hasLadder && x.ladder == (ladder{}) || hasBlock && x.block == 0 ||
 		n == 0 && !hasLadder && !hasOverride && !hasBlock {
-		c.Fail()
-	}
-}
-
-// code is a hold: name, expires, taken, cost, flags, and the number and names of the limits that did not count it.
-// A counter may have thousands.
-func (h *hold) code(c *codec.Codec) {
-	c.Text(&h.name)
-	codeTime(c, &h.expires)
-	codeTime(c, &h.taken)
-	c.Uint64(&h.cost)
-	flags := byte(h.onExpire) | bit(h.remote)*holdRemote | bit(h.fresh)*holdFresh |
-		bit(len(h.uncounted) > 0)*holdUncounted |
-		bit(h.spans)*holdSpans | bit(h.lease)*holdLease
-	if codec.Byte(c, &flags); flags&holdUncounted != 0 {
-		codec.List(c, &h.uncounted, math.MaxInt, func(name *string) { c.Text(name) })
-	}
-	if !c.Reading() {
-		return
-	}
-	h.onExpire = policy.OnExpire(flags & 3)
-	h.remote, h.fresh, h.spans, h.lease = flags&holdRemote != 0, flags&holdFresh != 0, flags&holdSpans != 0,
-		flags&holdLease != 0
-	if flags >= holdUnknown || h.onExpire == policy.OnExpireDefault || h.onExpire > policy.OnExpireCommit ||
-		h.name == "" ||
-		h.cost == 0 || h.cost > limit.MaxCost || h.taken > h.expires && !h.remote ||
-		flags&holdUncounted != 0 && len(h.uncounted) == 0 || h.lease &&
-		(h.remote || h.onExpire != policy.OnExpireCommit) {
 		c.Fail()
 	}
 }

@@ -119,27 +119,6 @@ func (c *MessageCodec) counted(prints *[]LimitPrint) {
 	}
 }
 
-// MessageProblem returns the error of a request that no message can carry, or nil. A reader fails at such a request.
-func (r *Request) MessageProblem() *Error {
-	switch n := len(r.Entries); {
-	case n > MaxEntries || n == 0 && r.Op.needsEntries():
-		return Invalidf("entries", "are %d: 1 to %d can be forwarded", n, MaxEntries)
-	case mostLimits(r.Entries) > MaxLimits:
-		return Invalidf("entries", "bring %d limits at once, of %d at most that can be forwarded",
-			mostLimits(r.Entries), MaxLimits)
-	case mostCounted(r.Entries) > MaxLimits:
-		return Invalidf("entries", "were counted by %d limits, of %d at most that can be forwarded",
-			mostCounted(r.Entries), MaxLimits)
-	case r.Operation != nil && r.Operation.mostLegs() > MaxEntries:
-		return Invalidf("operation", "has more than %d legs, one for each entry", MaxEntries)
-	case len(r.Document) > MaxDocumentName:
-		return Invalidf("document", "has a name of %d bytes, of %d at most", len(r.Document), MaxDocumentName)
-	case len(r.Body) > MaxDocumentBytes:
-		return Invalidf("body", "has %d bytes, of %d at most", len(r.Body), MaxDocumentBytes)
-	}
-	return nil
-}
-
 // mostLimits returns the largest number of limits that an entry brings.
 func mostLimits(entries []Entry) (most int) {
 	for i := range entries {

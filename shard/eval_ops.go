@@ -1,8 +1,6 @@
 package shard
 
 import (
-	"slices"
-
 	"github.com/stint-io/stint/limit"
 	"github.com/stint-io/stint/policy"
 )
@@ -46,52 +44,6 @@ func (ch *charge) room(units uint64, bounds func(*policy.Limit) bool, now limit.
 	return units
 }
 
-// roomForHolds refuses a hold if a counter already has the most that it may have.
-func (cs charges) roomForHolds() *Error {
-	for i := range cs {
-		if len(cs[i].counter.extras.openHolds()) >= maxHolds {
-			return errorf(Overloaded, "", "entries[%d]: the key has %d open holds, which is the most: "+
-				"settle some, or reserve for a shorter time", i, maxHolds)
-		}
-	}
-	return nil
-}
-
-// putHolds puts a hold of each entry's cost into its counter, after count. A hold gives nothing back to a limit in
-// shadow that denied it, nor to a limit that has not counted all of it.
-func (e *evaluation) putHolds(r *Request, d *Decision, h hold) {
-	e.extras = true
-	h.taken = e.at.Now
-	for i := range e.charges {
-		ch, own := &e.charges[i], h
-		if ch.looks { //mutant:leg-holds-for-a-look
-			continue
-		}
-		own.cost = r.Entries[i].Cost
-		if own.onExpire == policy.OnExpireDefault {
-			own.onExpire = ch.policy.OnExpire
-		}
-		for j := range ch.limits {
-			l := &ch.limits[j]
-			if s := &d.Limits[ch.first+j]; !s.Allowed || s.Uncounted { //mutant:shadow-denial-refunded
-				own.uncounted = append(own.uncounted, l.Name)
-			}
-			if k := ch.counter.limits.find(j, l.Name); k >= 0 && ch.counter.limits[k].since == h.taken {
-				own.fresh = true
-			}
-		}
-		for j := range ch.counter.limits { // limits no longer in the policy counted nothing either
-			name := ch.counter.limits[j].name
-			if !slices.ContainsFunc(ch.limits, func(l policy.Limit) bool { return l.Name == name }) {
-				own.uncounted = append(own.uncounted, name)
-			}
-		}
-		ch.counter.addHold(own)
-		e.touch(ch.counter)
-		e.bytes += len(own.name) + 32
-	}
-}
-
 // meetBlock records that an entry's key is blocked.
 func (e *evaluation) meetBlock(op Op, ch *charge, d *Decision) {
 	switch {
@@ -133,17 +85,4 @@ func (e *evaluation) showExtras(d *Decision) {
 			}
 		}
 	}
-}
-
-// held returns how many units of the i-th limit of a policy belong to open holds.
-func (c *counter) held(i int, l *policy.Limit, now limit.Time) uint64 {
-	j := c.limits.find(i, l.Name)
-	if j < 0 || !c.limits[j].limit.Equal(&l.Limit) && c.beginsAnew(&c.limits[j], l.Limit) {
-		return 0
-	}
-	if c.limits[j].limit.Equal(&l.Limit) {
-		return c.heldBy(j, now)
-	}
-	return c.extras.heldOf(&counted{name: l.Name, limit: l.Limit, state: c.at(i, l, now), since: c.limits[j].since},
-		now)
 }

@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/stint-io/stint/limit"
+	"github.com/stint-io/stint/policy"
 )
 
 // heldSum is the sum of the open holds that one limit has counted, whether or not their windows have ended. So the held
@@ -11,6 +12,19 @@ import (
 type heldSum struct {
 	units  uint64
 	oldest limit.Time // lower bound of the instants at which they were taken
+}
+
+// held returns how many units of the i-th limit of a policy belong to open holds.
+func (c *counter) held(i int, l *policy.Limit, now limit.Time) uint64 {
+	j := c.limits.find(i, l.Name)
+	if j < 0 || !c.limits[j].limit.Equal(&l.Limit) && c.beginsAnew(&c.limits[j], l.Limit) {
+		return 0
+	}
+	if c.limits[j].limit.Equal(&l.Limit) {
+		return c.heldBy(j, now)
+	}
+	return c.extras.heldOf(&counted{name: l.Name, limit: l.Limit, state: c.at(i, l, now), since: c.limits[j].since},
+		now)
 }
 
 // heldBy returns how many units of the j-th limit's state belong to open holds.

@@ -86,64 +86,6 @@ func (r *Request) spans() bool {
 	return slices.ContainsFunc(r.Entries[1:], func(e Entry) bool { return slot.Of(r.Namespace, e.Key) != first })
 }
 
-// HoldTerms is the lifetime of a hold, and its fate if it is not settled.
-type HoldTerms struct {
-	TTL      limit.Span // from the decision: 1 us to MaxHoldTTL
-	OnExpire policy.OnExpire
-}
-
-// MaxHoldTTL is the longest TTL of a hold: 31 days. ActionExtend can prolong it.
-const MaxHoldTTL = limit.Span(31 * 24 * 3600 * 1_000_000)
-
-// Action is what a settlement does. Its numbers are stored in records and sent between nodes: append new ones, never
-// renumber.
-type Action uint8
-
-// The actions.
-const (
-	ActionCommit  Action = 1 // Actual is spent, the rest is given back
-	ActionCancel  Action = 2 // everything is given back
-	ActionExtend  Action = 3 // the hold lives for TTL from now on
-	ActionSuccess Action = 4 // cancel, and clear (or step down) failures and ladder
-	ActionFailed  Action = 5 // commit what was held, and record a violation
-)
-
-// Overage is the treatment of units that were spent above a hold. Its numbers are sent between nodes.
-type Overage uint8
-
-// The overages.
-const (
-	OverageClamp  Overage = 0 // counted as far as the quota has room
-	OverageDebt   Overage = 1 // counted, above the quota if necessary
-	OverageReject Overage = 2 // the commit is refused if it does not fit; the hold stays open
-)
-
-// Settlement ends or extends a hold, or refunds a decision. The request's entries are those of the hold or decision,
-// each with the cost that was taken.
-type Settlement struct {
-	Target  Target
-	Action  Action
-	Actual  []uint64 // ActionCommit: one for each entry, possibly 0; nil means the taken units
-	Overage Overage
-	TTL     limit.Span // ActionExtend
-}
-
-// Target names a hold or a counted decision: by its place, or by the id of its operation on several shards.
-type Target struct {
-	Hold      bool // else a decision
-	Position  Position
-	Index     uint32
-	DecidedAt limit.Time
-	// Retention is how long after DecidedAt a decision may be settled, by its policies at that time. So if they get a
-	// longer retention later, a refunded decision cannot be refunded again. 0 means by the current policies.
-	Retention limit.Span
-	Operation string  // "" if on one shard
-	Home      slot.ID // of the operation
-	// Hashed is for the node that receives an id: it has the keys as the client sent them, and they were counted as
-	// hashes.
-	Hashed bool
-}
-
 // Adjustment is a change by hand, with the texts for the audit log.
 type Adjustment struct {
 	Amount   int64 // SetUsed, AddUsed, CorrectUsage

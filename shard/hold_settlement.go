@@ -14,6 +14,55 @@ import (
 // it is no longer in its counters, so that a settlement comes too late. A hold that is settled on a brimful shard
 // leaves none either: settling gives memory back, and must not wait for any.
 
+// Action is what a settlement does. Its numbers are stored in records and sent between nodes: append new ones, never
+// renumber.
+type Action uint8
+
+// The actions.
+const (
+	ActionCommit  Action = 1 // Actual is spent, the rest is given back
+	ActionCancel  Action = 2 // everything is given back
+	ActionExtend  Action = 3 // the hold lives for TTL from now on
+	ActionSuccess Action = 4 // cancel, and clear (or step down) failures and ladder
+	ActionFailed  Action = 5 // commit what was held, and record a violation
+)
+
+// Overage is the treatment of units that were spent above a hold. Its numbers are sent between nodes.
+type Overage uint8
+
+// The overages.
+const (
+	OverageClamp  Overage = 0 // counted as far as the quota has room
+	OverageDebt   Overage = 1 // counted, above the quota if necessary
+	OverageReject Overage = 2 // the commit is refused if it does not fit; the hold stays open
+)
+
+// Settlement ends or extends a hold, or refunds a decision. The request's entries are those of the hold or decision,
+// each with the cost that was taken.
+type Settlement struct {
+	Target  Target
+	Action  Action
+	Actual  []uint64 // ActionCommit: one for each entry, possibly 0; nil means the taken units
+	Overage Overage
+	TTL     limit.Span // ActionExtend
+}
+
+// Target names a hold or a counted decision: by its place, or by the id of its operation on several shards.
+type Target struct {
+	Hold      bool // else a decision
+	Position  Position
+	Index     uint32
+	DecidedAt limit.Time
+	// Retention is how long after DecidedAt a decision may be settled, by its policies at that time. So if they get a
+	// longer retention later, a refunded decision cannot be refunded again. 0 means by the current policies.
+	Retention limit.Span
+	Operation string  // "" if on one shard
+	Home      slot.ID // of the operation
+	// Hashed is for the node that receives an id: it has the keys as the client sent them, and they were counted as
+	// hashes.
+	Hashed bool
+}
+
 // settle ends or extends a hold, or refunds a decision. d has the limits of the entries.
 func (e *evaluation) settle(r *Request, d Decision) Result {
 	t, name := &r.Settlement.Target, holdName(r.Settlement.Target.Position, r.Settlement.Target.Index)

@@ -4,6 +4,8 @@ import (
 	"slices"
 
 	"github.com/cespare/xxhash/v2"
+
+	"github.com/stint-io/stint/limit"
 )
 
 // The units of a decision cannot be distinguished in its counters from those of other decisions. So the refund names
@@ -94,4 +96,29 @@ func (s countedLimits) uncounted(counted []LimitPrint) (names []string) {
 		}
 	}
 	return names
+}
+
+// release gives back the units of a hold that is no longer in the counter.
+func (s countedLimits) release(h *hold, back bool, at limit.Time) {
+	for i := range s {
+		l := &s[i]
+		//mutant:commit-keeps-concurrency //mutant:commit-keeps-lease-in-clusters
+		if (back || l.limit.Algorithm == limit.Concurrency) && l.counts(h) {
+			l.state = limit.Refund(l.limit, l.state, h.cost, h.taken, at)
+		}
+	}
+}
+
+// refund gives units of a hold back to all limits except concurrency limits. For a decision the hold is hold{taken:
+// decidedAt}, which was never in the counter.
+func (s countedLimits) refund(h *hold, units uint64, at limit.Time) {
+	if units == 0 {
+		return
+	}
+	for i := range s {
+		l := &s[i]
+		if l.limit.Algorithm != limit.Concurrency && l.counts(h) {
+			l.state = limit.Refund(l.limit, l.state, units, h.taken, at)
+		}
+	}
 }
