@@ -227,14 +227,6 @@ func (c *MessageCodec) forgot(f *Forgot) {
 	c.Flags(&f.More)
 }
 
-func (c *MessageCodec) fired(f *FiredThreshold) {
-	c.Text(&f.Policy, &f.Limit, &f.Key)
-	c.Uint64(&f.Units)
-	codec.Uint(&c.Codec, &f.Percent, math.MaxUint32)
-	codec.Uint(&c.Codec, &f.Starts, math.MaxUint64)
-	codec.Uint(&c.Codec, &f.Ends, math.MaxUint64)
-}
-
 func (a *AuditRecord) code(c *MessageCodec) {
 	codec.Int(&c.Codec, &a.At)
 	c.position(&a.Position)

@@ -95,6 +95,12 @@ func policyPart(entry *Entry) string {
 	return entry.Policy
 }
 
+// policyOfKey returns the name of the policy in the key of a counter's record.
+func policyOfKey(key string) string {
+	_, name, _, _ := readKeyOf(key)
+	return name
+}
+
 func appendAnswerKey(b []byte, namespace string, at slot.ID, id string) []byte {
 	return appendIDKey(b, answerRecord, namespace, at, id)
 }

@@ -1,6 +1,11 @@
 package shard
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/stint-io/stint/limit"
+	"github.com/stint-io/stint/shard/codec"
+)
 
 // recordFormat is the first byte of every record but a counter's: the format of its kind. All kinds have their first
 // one; a kind that gets another has a constant of its own from then on.
@@ -23,3 +28,6 @@ func decodeRecord[T any](value []byte, what string, code func(*T, *MessageCodec)
 	}
 	return new(T), fmt.Errorf("shard: the record of %s is malformed or of an unknown format", what)
 }
+
+// codeTime is an instant of shard time.
+func codeTime(c *codec.Codec, t *limit.Time) { codec.Uint(c, t, uint64(limit.MaxTime)) }

@@ -204,12 +204,6 @@ func (c *MessageCodec) adjustment(a *Adjustment) {
 	codec.Optional(&c.Codec, overrides, &a.Override, c.override)
 }
 
-func (c *MessageCodec) override(o *policy.Override) {
-	c.Text(&o.Tier)
-	codec.Int(&c.Codec, &o.Expires)
-	codeTierLimits(&c.Codec, &o.Limits, MaxLimits)
-}
-
 // own returns the entries that the client has sent.
 func (r *Request) own() []Entry {
 	if r.Own == 0 {

@@ -280,6 +280,12 @@ func (s countedLimits) find(i int, name string) int {
 	return -1
 }
 
+// has reports whether the counter has a limit with these numbers.
+func (c *counter) has(name string, numbers *limit.Limit) bool {
+	i := c.limits.find(0, name)
+	return i >= 0 && c.limits[i].limit.Equal(numbers)
+}
+
 // reset puts the limit called name to rest at now. If name is "", it puts all limits to rest and clears the ladder.
 // Holds stay open, but their units are no longer given back. A block by hand stays.
 func (c *counter) reset(name string, now limit.Time) {
@@ -292,4 +298,34 @@ func (c *counter) reset(name string, now limit.Time) {
 	if name == "" { //mutant:reset-ends-a-bill
 		c.extras.clearLadder() //mutant:reset-lifts-manual-block
 	}
+}
+
+// restart begins a new generation of a limit at an instant: units taken at or before it are not given back. Of the
+// holds of that instant, only those added after this call are fresh.
+func (c *counter) restart(l *counted, at limit.Time) {
+	l.since = at
+	c.extras.forgetSums()
+	own := false // copied and future share the holds
+	for i := range c.extras.openHolds() {
+		if l.counts(&c.extras.holds[i]) {
+			if !own {
+				c.extras.holds, own = slices.Clone(c.extras.holds), true
+			}
+			h := &c.extras.holds[i]
+			h.uncounted = append(slices.Clip(h.uncounted), l.name)
+		}
+	}
+}
+
+// copied returns a counter for a request that only reads. It bills nothing.
+func (c *counter) copied() *counter {
+	copied := *c
+	copied.copy = true
+	copied.limits, copied.meters = slices.Clone(c.limits), nil
+	if c.extras != nil {
+		x := *c.extras
+		x.forgetSums()
+		copied.extras = &x
+	}
+	return &copied
 }

@@ -195,24 +195,3 @@ func (c *counter) carry(limits []policy.Limit, at limit.Time) (any bool) {
 	}
 	return any
 }
-
-// copied returns a counter for a request that only reads. It bills nothing.
-func (c *counter) copied() *counter {
-	copied := *c
-	copied.copy = true
-	copied.limits, copied.meters = slices.Clone(c.limits), nil
-	if c.extras != nil {
-		x := *c.extras
-		x.forgetSums()
-		copied.extras = &x
-	}
-	return &copied
-}
-
-// override returns the key's override, or nil.
-func (c *counter) override() *policy.Override {
-	if c.extras == nil {
-		return nil
-	}
-	return c.extras.override
-}

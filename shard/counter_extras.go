@@ -1,28 +1,12 @@
 package shard
 
 import (
-	"slices"
-
 	"github.com/stint-io/stint/limit"
 	"github.com/stint-io/stint/policy"
+	"github.com/stint-io/stint/shard/codec"
 )
 
 // The parts of a counter besides the states of its limits. Most counters have none of them.
-//
-// How a request is decided and counted, for the author of a new operation:
-//
-//	d := e.newDecision()
-//	err := e.decideEntries(r, Check, &d) // asks every limit; e.charges has each entry's counter, limits and policy
-//	e.deny(r, Check, &d)                 // denied: the statuses show the current state, the waits are exact
-//	err = e.charges.roomForHolds()       // allowed: before holds are put into the counters
-//	e.count(&d)                          // the keys get the new states; d.Index is set
-//	e.putHolds(r, &d, hold{...})         // a hold of each entry's cost in its counter
-//	e.showExtras(&d)                     // at the end: Held, LockoutLevel, BlockedUntil and Blocked
-//
-// How a counter is changed in other ways: decideEntries with Get, or with another op that decides nothing, puts it into
-// e.charges, with expired holds already ended. Then call c.endHold or the like, then e.touch(c), so that it is written,
-// then e.statuses(&d), which makes d.Limits show the current state, as Get does. Entries with Limits != nil are inline.
-// A Settle that is inline, or names a policy or tier that no longer exists, uses the limits in the counter's record.
 
 // counterExtras is the part of a counter besides its limits. The methods that only read it take nil for empty extras.
 type counterExtras struct {
@@ -34,6 +18,38 @@ type counterExtras struct {
 	override  *policy.Override // never changed, only replaced; the evaluation never sees an expired one
 }
 
+// code is the extras of a counter, which must not be empty: number of holds, each hold, bits for the parts that follow,
+// ladder, override, block.
+func (x *counterExtras) code(c *codec.Codec) {
+	n := c.CountTo(len(x.holds), c.Left()/5) // a hold has at least five bytes
+	if c.Reading() && n > 0 {
+		c.Own()
+		x.holds = make([]hold, n)
+	}
+	for i := range x.holds {
+		h := &x.holds[i]
+		if h.code(c); !c.Reading() {
+			continue
+		}
+		x.leasedSum += h.leasedUnits()
+		if i > 0 && x.holds[i-1].compare(h) >= 0 {
+			c.Fail()
+		}
+	}
+	hasLadder, hasOverride, hasBlock := x.ladder != ladder{}, x.override != nil, x.block != 0
+	if c.Flags(&hasLadder, &hasOverride, &hasBlock); hasLadder {
+		x.ladder.code(c)
+	}
+	codec.Optional(c, hasOverride, &x.override, func(o *policy.Override) { codeOverride(c, o) })
+	if hasBlock {
+		codeTime(c, &x.block)
+	}
+	if hasLadder && x.ladder == (ladder{}) || hasBlock && x.block == 0 ||
+		n == 0 && !hasLadder && !hasOverride && !hasBlock {
+		c.Fail()
+	}
+}
+
 // extra returns the counter's extras, allocated if necessary, for a change.
 func (c *counter) extra() *counterExtras {
 	if c.extras == nil {
@@ -42,19 +58,25 @@ func (c *counter) extra() *counterExtras {
 	return c.extras
 }
 
-// restart begins a new generation of a limit at an instant: units taken at or before it are not given back. Of the
-// holds of that instant, only those added after this call are fresh.
-func (c *counter) restart(l *counted, at limit.Time) {
-	l.since = at
-	c.extras.forgetSums()
-	own := false // copied and future share the holds
-	for i := range c.extras.openHolds() {
-		if l.counts(&c.extras.holds[i]) {
-			if !own {
-				c.extras.holds, own = slices.Clone(c.extras.holds), true
+// showExtras sets the holds, ladder and blocks in the statuses after the decision, if a counter has any.
+func (e *evaluation) showExtras(d *Decision) {
+	if !e.extras {
+		return
+	}
+	for i := range e.charges {
+		ch, c, now := &e.charges[i], e.charges[i].counter, e.at.Now
+		until, level := ch.deniedUntil(c, now), c.extras.level(c.policy.Lockout, now)
+		denies, byHand := until != 0, c.extras.blockedByHand(now) != 0
+		if !denies {
+			until = c.extras.blockedUntil(now)
+		}
+		for j := range ch.limits {
+			s := &d.Limits[ch.first+j]
+			s.LockoutLevel, s.BlockedUntil, s.Blocked, s.ByHand = level, until, denies, byHand
+			s.Held = 0
+			if len(c.extras.openHolds()) > 0 {
+				s.Held = min(s.Used, c.held(j, &ch.limits[j], now)+c.extras.leased())
 			}
-			h := &c.extras.holds[i]
-			h.uncounted = append(slices.Clip(h.uncounted), l.name)
 		}
 	}
 }

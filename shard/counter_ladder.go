@@ -5,6 +5,7 @@ import (
 
 	"github.com/stint-io/stint/limit"
 	"github.com/stint-io/stint/policy"
+	"github.com/stint-io/stint/shard/codec"
 )
 
 // ladder is a counter's memory of violations, as defined by policy.Lockout. The zero ladder is a key without
@@ -15,6 +16,13 @@ type ladder struct {
 	level         uint32     // blocks so far
 	blockedUntil  limit.Time // by the ladder
 	lastViolation limit.Time
+}
+
+func (l *ladder) code(c *codec.Codec) {
+	codec.Uint(c, &l.failures, math.MaxUint32)
+	codec.Uint(c, &l.level, math.MaxUint32)
+	codeTime(c, &l.blockedUntil)
+	codeTime(c, &l.lastViolation)
 }
 
 // violate records a violation at an instant, and blocks the key if there are too many. It does nothing for a policy

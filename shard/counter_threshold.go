@@ -2,6 +2,7 @@ package shard
 
 import (
 	"iter"
+	"math"
 
 	"github.com/stint-io/stint/limit"
 	"github.com/stint-io/stint/policy"
@@ -99,6 +100,23 @@ func (ms marks) has(name string, units uint64, now, ends limit.Time) bool {
 	return false
 }
 
+// FiredThreshold is a threshold that has fired in the window [Starts, Ends).
+type FiredThreshold struct {
+	Policy, Limit, Key string
+	Units              uint64 // the threshold in units
+	// Percent is of the present quota; 0 if it is none of the limit's present thresholds that are shares.
+	Percent      uint32
+	Starts, Ends limit.Time // Ends is limit.Forever if the window never ends
+}
+
+func (c *MessageCodec) fired(f *FiredThreshold) {
+	c.Text(&f.Policy, &f.Limit, &f.Key)
+	c.Uint64(&f.Units)
+	codec.Uint(&c.Codec, &f.Percent, math.MaxUint32)
+	codec.Uint(&c.Codec, &f.Starts, math.MaxUint64)
+	codec.Uint(&c.Codec, &f.Ends, math.MaxUint64)
+}
+
 // fired lists the thresholds of the policy's limits that have fired in windows that have not ended.
 func (ch *charge) fired(e *Entry, now limit.Time) (all []FiredThreshold) {
 	for m := range ch.counter.marks.all() {
@@ -124,6 +142,15 @@ func (ch *charge) fired(e *Entry, now limit.Time) (all []FiredThreshold) {
 		}
 	}
 	return all
+}
+
+// showFired sets the thresholds that have fired. Only keys that have crossed some have any.
+func (e *evaluation) showFired(r *Request, d *Decision) {
+	for i := range e.charges {
+		if fired := e.charges[i].fired(&r.Entries[i], e.at.Now); fired != nil {
+			d.system().Fired = append(d.system().Fired, fired...)
+		}
+	}
 }
 
 // tidy removes the marks of windows that have ended, and the oldest of too many.

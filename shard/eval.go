@@ -266,15 +266,6 @@ func (e *evaluation) decideNew(r *Request, answer *Result) {
 	e.showExtras(d)
 }
 
-// showFired sets the thresholds that have fired. Only keys that have crossed some have any.
-func (e *evaluation) showFired(r *Request, d *Decision) {
-	for i := range e.charges {
-		if fired := e.charges[i].fired(&r.Entries[i], e.at.Now); fired != nil {
-			d.system().Fired = append(d.system().Fired, fired...)
-		}
-	}
-}
-
 // conclude finishes a request that may count: it counts the request, or nothing, or its denial.
 func (e *evaluation) conclude(r *Request, d *Decision) *Error {
 	switch {
@@ -289,6 +280,21 @@ func (e *evaluation) conclude(r *Request, d *Decision) *Error {
 	}
 	return nil
 }
+
+// How a request is decided and counted, for the author of a new operation:
+//
+//	d := e.newDecision()
+//	err := e.decideEntries(r, Check, &d) // asks every limit; e.charges has each entry's counter, limits and policy
+//	e.deny(r, Check, &d)                 // denied: the statuses show the current state, the waits are exact
+//	err = e.charges.roomForHolds()       // allowed: before holds are put into the counters
+//	e.count(&d)                          // the keys get the new states; d.Index is set
+//	e.putHolds(r, &d, hold{...})         // a hold of each entry's cost in its counter
+//	e.showExtras(&d)                     // at the end: Held, LockoutLevel, BlockedUntil and Blocked
+//
+// How a counter is changed in other ways: decideEntries with Get, or with another op that decides nothing, puts it into
+// e.charges, with expired holds already ended. Then call c.endHold or the like, then e.touch(c), so that it is written,
+// then e.statuses(&d), which makes d.Limits show the current state, as Get does. Entries with Limits != nil are inline.
+// A Settle that is inline, or names a policy or tier that no longer exists, uses the limits in the counter's record.
 
 // decideEntries asks every limit of every entry and keeps the states that op would lead to. It counts nothing yet: d
 // becomes the answer.

@@ -63,26 +63,3 @@ func (ch *charge) deniedUntil(c *counter, now limit.Time) limit.Time {
 	}
 	return c.extras.blockedUntil(now)
 }
-
-// showExtras sets the holds, ladder and blocks in the statuses after the decision, if a counter has any.
-func (e *evaluation) showExtras(d *Decision) {
-	if !e.extras {
-		return
-	}
-	for i := range e.charges {
-		ch, c, now := &e.charges[i], e.charges[i].counter, e.at.Now
-		until, level := ch.deniedUntil(c, now), c.extras.level(c.policy.Lockout, now)
-		denies, byHand := until != 0, c.extras.blockedByHand(now) != 0
-		if !denies {
-			until = c.extras.blockedUntil(now)
-		}
-		for j := range ch.limits {
-			s := &d.Limits[ch.first+j]
-			s.LockoutLevel, s.BlockedUntil, s.Blocked, s.ByHand = level, until, denies, byHand
-			s.Held = 0
-			if len(c.extras.openHolds()) > 0 {
-				s.Held = min(s.Used, c.held(j, &ch.limits[j], now)+c.extras.leased())
-			}
-		}
-	}
-}

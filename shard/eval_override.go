@@ -8,6 +8,7 @@ import (
 
 	"github.com/stint-io/stint/limit"
 	"github.com/stint-io/stint/policy"
+	"github.com/stint-io/stint/shard/codec"
 )
 
 // overrideProblem refuses an override that is invalid for its policy, or that has already expired.
@@ -42,6 +43,19 @@ func (x *counterExtras) putOverride(o *policy.Override) {
 // units stay used, even if a revision would restart the count or forgive the excess over the quota.
 func (ch *charge) changeOverride(r *Request, next *policy.Override, now limit.Time) {
 	ch.counter.carry(ch.policy.OfTier(r.Entries[0].Tier, next), now) //mutant:override-begins-when-noticed
+}
+
+// override returns the key's override, or nil.
+func (c *counter) override() *policy.Override {
+	if c.extras == nil {
+		return nil
+	}
+	return c.extras.override
+}
+
+// inForce reports whether there is an override that has not expired.
+func inForce(o *policy.Override, now limit.Time) bool {
+	return o != nil && (o.Expires == 0 || o.Expires > now) //mutant:expired-override-used
 }
 
 // overridden reports whether the key has an override in force.
@@ -83,4 +97,45 @@ func tierLimitWords(name string, t policy.TierLimit) (words []string) {
 		}
 	}
 	return words
+}
+
+// codeOverride is an override: tier, expires, number of limits, then for each limit, in the order of names, which
+// numbers it has and those numbers.
+func codeOverride(c *codec.Codec, o *policy.Override) {
+	if c.Reading() {
+		c.Own()
+	}
+	c.Text(&o.Tier)
+	codeTime(c, &o.Expires)
+	codeTierLimits(c, &o.Limits, c.Left()/2)
+}
+
+// codeTierLimits are the numbers that an override changes, of at most most limits.
+func codeTierLimits(c *codec.Codec, limits *map[string]policy.TierLimit, most int) {
+	names := slices.Sorted(maps.Keys(*limits))
+	if n := c.CountTo(len(names), most); c.Reading() && n > 0 {
+		names, *limits = make([]string, n), make(map[string]policy.TierLimit, n)
+	}
+	for i := range names {
+		t := (*limits)[names[i]]
+		quota, refill, rate := t.Quota != nil, t.Refill != nil, t.Rate != nil
+		c.Text(&names[i])
+		c.Flags(&quota, &refill, &rate)
+		number := func(n *uint64) { c.Uint64(n) }
+		codec.Optional(c, quota, &t.Quota, number)
+		codec.Optional(c, refill, &t.Refill, number)
+		codec.Optional(c, rate, &t.Rate, number)
+		if !c.Reading() {
+			continue
+		}
+		if (*limits)[names[i]] = t; i > 0 && names[i] <= names[i-1] {
+			c.Fail()
+		}
+	}
+}
+
+func (c *MessageCodec) override(o *policy.Override) {
+	c.Text(&o.Tier)
+	codec.Int(&c.Codec, &o.Expires)
+	codeTierLimits(&c.Codec, &o.Limits, MaxLimits)
 }

@@ -283,12 +283,6 @@ func (b leasedKeys) bringUp(c *counter, p *policy.Policy, tier string) {
 	b.touch(c)
 }
 
-// has reports whether the counter has a limit with these numbers.
-func (c *counter) has(name string, numbers *limit.Limit) bool {
-	i := c.limits.find(0, name)
-	return i >= 0 && c.limits[i].limit.Equal(numbers)
-}
-
 // spendLease counts what a lease that has ended has spent.
 func (c *counter) spendLease(units uint64, at limit.Time) {
 	if units == 0 {

@@ -223,15 +223,6 @@ type SystemAnswer struct {
 	Fired []FiredThreshold
 }
 
-// FiredThreshold is a threshold that has fired in the window [Starts, Ends).
-type FiredThreshold struct {
-	Policy, Limit, Key string
-	Units              uint64 // the threshold in units
-	// Percent is of the present quota; 0 if it is none of the limit's present thresholds that are shares.
-	Percent      uint32
-	Starts, Ends limit.Time // Ends is limit.Forever if the window never ends
-}
-
 // noAnswer is the SystemAnswer of a decision about a key. It must not be changed.
 var noAnswer SystemAnswer
 

@@ -150,12 +150,6 @@ func (m *restoreMark) keepsLimit(c *counter, l *policy.Limit) bool {
 	return len(m.keep) > 0 && m.keeps(strings.TrimPrefix(policyOfKey(c.key), "~"), l.Name)
 }
 
-// policyOfKey returns the name of the policy in the key of a counter's record.
-func policyOfKey(key string) string {
-	_, name, _, _ := readKeyOf(key)
-	return name
-}
-
 // blockUnknown blocks a key if nothing is known of its ladder, for the longest block that it may have had. It runs when
 // the counter is loaded. A record that is written from then on says that the ladder is known.
 func (m *restoreMark) blockUnknown(c *counter, now limit.Time) {

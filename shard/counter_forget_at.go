@@ -134,11 +134,6 @@ func restsWithout(c *counter, o *policy.Override, now limit.Time) (at limit.Time
 	return at
 }
 
-// inForce reports whether there is an override that has not expired.
-func inForce(o *policy.Override, now limit.Time) bool {
-	return o != nil && (o.Expires == 0 || o.Expires > now) //mutant:expired-override-used
-}
-
 // namedFor returns how long a decision can be named under a policy's retention. A retention that is shorter than usual
 // may be a mistake that is undone later: then earlier ids are good again.
 func namedFor(retention limit.Span) limit.Span {
