@@ -226,9 +226,3 @@ func (c *MessageCodec) forgot(f *Forgot) {
 	}
 	c.Flags(&f.More)
 }
-
-func (a *AuditRecord) code(c *MessageCodec) {
-	codec.Int(&c.Codec, &a.At)
-	c.position(&a.Position)
-	c.Text(&a.Actor, &a.Namespace, &a.Policy, &a.Key, &a.Limit, &a.Deed, &a.Before, &a.After, &a.Note)
-}

@@ -31,3 +31,13 @@ func decodeRecord[T any](value []byte, what string, code func(*T, *MessageCodec)
 
 // codeTime is an instant of shard time.
 func codeTime(c *codec.Codec, t *limit.Time) { codec.Uint(c, t, uint64(limit.MaxTime)) }
+
+// bit is b as a number.
+func bit(b bool) byte {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+func bitOf(b bool) uint64 { return uint64(bit(b)) }

@@ -20,10 +20,10 @@ import (
 // admission finds that the newest period has ended and begins another one, in the record that it writes anyway. So an
 // untouched counter has closed its period at the end, and a reader sees this from the instants alone.
 //
-// From end + grace a period is final, and no decision changes it again: only a person may correct it (eval_correct.go).
-// Until then units that are given back lower the period in which they were taken. Later they are a credit of the period
-// in which they come back, so a hold that is open at final counts in full. Units that are spent above a hold belong to
-// the period in which they are settled.
+// From end + grace a period is final, and no decision changes it again: only a person may correct it
+// (eval_correction.go). Until then units that are given back lower the period in which they were taken. Later they are
+// a credit of the period in which they come back, so a hold that is open at final counts in full. Units that are spent
+// above a hold belong to the period in which they are settled.
 
 // maxBilled is where a period saturates.
 const maxBilled = 1 << 62

@@ -54,9 +54,6 @@ type Stamp struct {
 	Level Level
 }
 
-// aheadMost is how far the time in an idempotency id may be ahead of shard time (X2).
-const aheadMost = limit.Span(60e6)
-
 // Evaluate decides requests in order at one instant. It returns an answer to each, and the effects: one Put for each
 // key with a changed record. It is pure: it reads only its arguments and changes none of them.
 //
@@ -175,34 +172,6 @@ func (e *evaluation) decideKeys(r *Request, answer *Result) {
 		e.decideNew(r, answer)
 	default:
 		e.decideByID(r, answer)
-	}
-}
-
-// decideByID decides a request with an idempotency id at most once.
-func (e *evaluation) decideByID(r *Request, answer *Result) {
-	at := r.Slot()
-	e.scratch = appendAnswerKey(e.scratch[:0], r.Namespace, at, r.ID)
-	key := string(e.scratch)
-	if record, found := e.lookup(key); found {
-		*answer = e.replay(record.Value, r)
-		return
-	}
-	if answer.Err = e.elsewhere(at); answer.Err != nil {
-		return
-	}
-	if e.decidedAcross(r, at, answer) {
-		return
-	}
-	if r.Op.charges() {
-		if answer.Err = e.crowdedBy(r); answer.Err != nil { //mutant:ids-on-one-key-fill-a-shard
-			return
-		}
-	}
-	e.decideNew(r, answer)
-	// a brimful shard does not remember the id
-	//mutant:no-idempotency-record //mutant:no-idempotency-record-in-clusters //mutant:tally-adds-again
-	if answer.Err == nil && answer.Decision.Index != 0 && !e.room.brimful() {
-		e.record(key, r, &answer.Decision)
 	}
 }
 

@@ -11,6 +11,17 @@ import (
 	"github.com/stint-io/stint/policy"
 )
 
+// Adjustment is a change by hand, with the texts for the audit log.
+type Adjustment struct {
+	Amount   int64 // SetUsed, AddUsed, CorrectUsage
+	Until    limit.Time
+	Override *policy.Override
+	Forget   string // Forget: the key, of the request's namespace
+	Bills    bool   // Forget: its bills end too; without it a key that has any is refused
+	Actor    string // the person, as far as known; "", for Forget only, writes no audit record
+	Note     string
+}
+
 // adjust changes the counters of the entries by hand and returns their limits after the change; before contains the
 // limits before it. A request with an actor leaves an audit record.
 func (e *evaluation) adjust(r *Request, before Decision) Result {

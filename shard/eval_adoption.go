@@ -101,6 +101,19 @@ func revisedFrom(before, text []byte, known []renumbered, now limit.Time) ([]ren
 	return revisedBy(old, set, known, now), nil
 }
 
+// latest adds when limits got their numbers to what is known of that. It is the later instant.
+func latest(known, others []renumbered) []renumbered {
+	for _, o := range others {
+		i := slices.IndexFunc(known, func(k renumbered) bool { return k.policy == o.policy && k.limit == o.limit })
+		if i < 0 {
+			known = append(known, o)
+		} else {
+			known[i].at = max(known[i].at, o.at) //mutant:revision-before-the-newest-count
+		}
+	}
+	return known
+}
+
 // adoptPut writes the record: format, version, the limits with numbers changed by a revision, text.
 func adoptPut(r policy.Revision, changes []renumbered) Put {
 	if r.Version == 0 {

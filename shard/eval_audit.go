@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/stint-io/stint/limit"
+	"github.com/stint-io/stint/shard/codec"
 )
 
 const (
@@ -22,6 +23,19 @@ const (
 	MaxActor = 128
 	MaxNote  = 512
 )
+
+// AuditRecord is one change by hand.
+type AuditRecord struct {
+	At                     limit.Time
+	Position               Position
+	Actor                  string
+	Namespace, Policy, Key string
+	Limit                  string // "" for all limits
+	// Deed is "reset", "set", "add", "block", "unblock", "put_override", "delete_override", "correct" or "forget".
+	Deed          string
+	Before, After string // in words
+	Note          string
+}
 
 // auditProblem refuses texts that would make an audit record too large. nil leaves none.
 func (a *Adjustment) auditProblem() *Error {
@@ -172,4 +186,10 @@ func decodeAudit(value []byte) (AuditRecord, error) {
 func decodeAuditHead(value []byte) (uint64, error) {
 	n, err := decodeRecord(value, "the number of changes", func(n *uint64, c *MessageCodec) { c.Uint64(n) })
 	return *n, err
+}
+
+func (a *AuditRecord) code(c *MessageCodec) {
+	codec.Int(&c.Codec, &a.At)
+	c.position(&a.Position)
+	c.Text(&a.Actor, &a.Namespace, &a.Policy, &a.Key, &a.Limit, &a.Deed, &a.Before, &a.After, &a.Note)
 }

@@ -3,7 +3,6 @@ package shard
 import (
 	"fmt"
 
-	"github.com/stint-io/stint/limit"
 	"github.com/stint-io/stint/policy"
 )
 
@@ -94,59 +93,6 @@ func (b *batch) write(p Put) {
 	}
 	b.written[p.Key] = p
 	b.bytes += len(p.Key) + len(p.Value) + 20
-}
-
-func (b *batch) replay(value []byte, r *Request) Result {
-	d, same, err := decodeAnswer(value, r)
-	if err != nil {
-		return Result{Err: unreadable("idempotency_id", fmt.Sprintf("what the request with id %q was answered", r.ID),
-			err)}
-	}
-	if !same {
-		return Result{Err: r.unless(value, idReused(r.ID))}
-	}
-	return Result{Decision: d}
-}
-
-// record writes the answer of an id along with its effects, for the longest retention of the request's policies. If the
-// id carries a time ahead of shard time, the retention starts then, so that the record lasts until the id is refused as
-// too old.
-func (b *batch) record(key string, r *Request, d *Decision) {
-	made, _ := timeOfUUIDv7(r.ID)
-	forgetAt := max(b.at.Now, made) + limit.Time(b.retention(r))
-
-	b.write(Put{Key: key, Record: Record{Value: encodeAnswer(r, d), ForgetAt: forgetAt}})
-}
-
-func (b *batch) retention(r *Request) limit.Span {
-	var longest limit.Span
-	for i := range r.Entries {
-		p, ok := b.policyOf(&r.Entries[i])
-		if !ok {
-			p = inlinePolicy
-		}
-		longest = max(longest, p.Retention)
-	}
-	return longest
-}
-
-// checkIDTime refuses an id if its time shows that its record may be gone, or that no honest clock made it.
-func (b *batch) checkIDTime(r *Request) *Error {
-	if r.ID == "" {
-		return nil
-	}
-	made, ok := timeOfUUIDv7(r.ID)
-	if !ok {
-		return nil
-	}
-	if made > b.at.Now+limit.Time(aheadMost) {
-		return Invalidf("idempotency_id", "%q carries a time more than 60 s ahead of shard time", r.ID)
-	}
-	if retention := b.retention(r); made+limit.Time(retention) <= b.at.Now {
-		return errorf(IDExpired, "idempotency_id", "%q is older than the %d s for which ids are remembered: "+
-			"whether it ran can no longer be told", r.ID, retention/1e6)
-	}
-	return b.restoredSince(r, made) //mutant:lost-id-runs-again
 }
 
 // counter returns the working copy of one key's counter, after the earlier requests of the batch. On first touch it is

@@ -116,8 +116,6 @@ func (o *outbox) add(e *Event) {
 	}
 }
 
-func bitOf(b bool) uint64 { return uint64(bit(b)) }
-
 // enqueue puts an event at the end of the outbox, and makes room for it.
 func (o *outbox) enqueue(e *Event) {
 	e.Number = o.head.next

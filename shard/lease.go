@@ -347,26 +347,3 @@ func (x *counterExtras) heldLeases(now limit.Time) (held []HeldLease) {
 	}
 	return held
 }
-
-// ask is the function ask for the j-th limit, of which leases hold units. They show as used. A concurrency limit counts
-// only reservations.
-func (ch *charge) ask(op Op, j int, s limit.State, cost uint64, now limit.Time) (limit.State, limit.Verdict) {
-	l, leased := &ch.limits[j], ch.counter.extras.leased()
-	if leased == 0 || l.Algorithm == limit.Concurrency {
-		return ask(op, l, s, cost, now)
-	}
-	rest := *l
-	rest.Limit = l.Limit.Without(leased)
-	var v limit.Verdict
-	if op.exceeds(l) { // a state that exceeds the quota is one of l
-		s, _ = ask(op, l, s, cost, now)
-		_, v = ask(Get, &rest, s, 0, now)
-	} else {
-		s, v = ask(op, &rest, s, cost, now) //mutant:leased-units-are-left
-	}
-	v.Used += leased
-	if op == Count && !l.Unlimited && l.Algorithm != limit.Unlimited {
-		v.Allowed = v.Used <= l.Quota
-	}
-	return s, v
-}

@@ -63,10 +63,6 @@ func (e legEvaluation) writeLeg(l *leg) {
 	e.write(Put{Key: e.key, Record: Record{Value: l.encode(), ForgetAt: forgetAt}})
 }
 
-func idReused(id string) *Error {
-	return errorf(IDReused, "idempotency_id", "%q was used for another request; a new request needs a new id", id)
-}
-
 // chargeLeg decides and charges the entries of this shard. After a denial nothing is charged or remembered. A charge
 // that has ended is never answered as if it were open.
 func (e legEvaluation) chargeLeg() Result {

@@ -80,21 +80,18 @@ func (r *Request) Slot() slot.ID {
 	return lowest
 }
 
+// own returns the entries that the client has sent.
+func (r *Request) own() []Entry {
+	if r.Own == 0 {
+		return r.Entries
+	}
+	return r.Entries[:min(r.Own, len(r.Entries))] //mutant:parents-are-of-the-request
+}
+
 // spans reports whether the request has keys of several slots.
 func (r *Request) spans() bool {
 	first := slot.Of(r.Namespace, r.Entries[0].Key)
 	return slices.ContainsFunc(r.Entries[1:], func(e Entry) bool { return slot.Of(r.Namespace, e.Key) != first })
-}
-
-// Adjustment is a change by hand, with the texts for the audit log.
-type Adjustment struct {
-	Amount   int64 // SetUsed, AddUsed, CorrectUsage
-	Until    limit.Time
-	Override *policy.Override
-	Forget   string // Forget: the key, of the request's namespace
-	Bills    bool   // Forget: its bills end too; without it a key that has any is refused
-	Actor    string // the person, as far as known; "", for Forget only, writes no audit record
-	Note     string
 }
 
 // Entry is one policy on one key, with a cost.
@@ -261,19 +258,6 @@ func (s *LimitStatus) Left() uint64 {
 		return 0
 	}
 	return s.Remaining
-}
-
-// AuditRecord is one change by hand.
-type AuditRecord struct {
-	At                     limit.Time
-	Position               Position
-	Actor                  string
-	Namespace, Policy, Key string
-	Limit                  string // "" for all limits
-	// Deed is "reset", "set", "add", "block", "unblock", "put_override", "delete_override", "correct" or "forget".
-	Deed          string
-	Before, After string // in words
-	Note          string
 }
 
 // Position is a place in a shard's history: the seq-th entry of an epoch.

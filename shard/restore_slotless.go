@@ -144,19 +144,6 @@ func (c *continuation) adoption(backup []*State) (Put, error) {
 	return adoptPut(newest, changes), nil
 }
 
-// latest adds when limits got their numbers to what is known of that. It is the later instant.
-func latest(known, others []renumbered) []renumbered {
-	for _, o := range others {
-		i := slices.IndexFunc(known, func(k renumbered) bool { return k.policy == o.policy && k.limit == o.limit })
-		if i < 0 {
-			known = append(known, o)
-		} else {
-			known[i].at = max(known[i].at, o.at) //mutant:revision-before-the-newest-count
-		}
-	}
-	return known
-}
-
 // audit records the restore, and the limits that keep, among the changes that people made.
 func (c *continuation) audit(log auditLog, backup []*State) {
 	kept := []string{}

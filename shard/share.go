@@ -25,9 +25,6 @@ import (
 // The counts are derived from the records. They are in no sum and no snapshot. A record that has ended counts until it
 // is swept.
 
-// InlinePolicy stands for all inline limits of a namespace in Shares, regardless of their labels, which clients choose.
-const InlinePolicy = "~"
-
 // Shares is how much of a shard a policy of a namespace takes.
 type Shares struct {
 	Policy    Share // its counters
