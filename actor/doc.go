@@ -110,7 +110,7 @@
 //
 // # Memory
 //
-// Config.Room says how much of the memory for records is used, before a batch is evaluated (shard/full.go says what is
+// Config.Room says how much of the memory for records is used, before a batch is evaluated (shard/room.go says what is
 // refused then). So a shard's excess is at most one batch. No record is dropped before its
 // time. Observer.Full reports it.
 //

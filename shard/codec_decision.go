@@ -90,14 +90,6 @@ func (c *MessageCodec) decision(d *Decision, has decisionParts) {
 	}
 }
 
-// system returns d.System, which a reader makes first.
-func (d *Decision) system() *SystemAnswer {
-	if d.System == nil {
-		d.System = &SystemAnswer{}
-	}
-	return d.System
-}
-
 // decisionRarities are what few decisions have.
 type decisionRarities struct{ hold, audit, verdict, tallied, age, forgot, fired, page bool }
 

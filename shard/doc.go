@@ -182,7 +182,7 @@
 // A record is dropped when shard time has reached its ForgetAt and the sweep of a later entry reaches it, or when an
 // effect says so, as with the answer to a Session's finished request. Nothing else is forgotten. A full shard
 // (View.Room) refuses requests that would add a record, and a brimful one refuses requests that would make a record
-// grow (full.go). A policy with MaxKeys, and a policy or namespace that takes most of a crowded shard, add none
+// grow (room.go). A policy with MaxKeys, and a policy or namespace that takes most of a crowded shard, add none
 // earlier (share.go).
 // What is dropped, and when, is a function of the entries and the release alone. An owner that is idle logs sum entries
 // more often while many ended records remain (State.EndedRemain).

@@ -2,57 +2,10 @@ package shard
 
 import (
 	"fmt"
-	"iter"
 
 	"github.com/stint-io/stint/limit"
 	"github.com/stint-io/stint/policy"
-	"github.com/stint-io/stint/shard/slot"
 )
-
-// Put is one effect: the new absolute record of one key, or its removal.
-type Put struct {
-	Key    string // internal: made only by this package
-	Record        // a nil Value removes the key
-}
-
-// Records is the lookup of records: in a State, or on top of it.
-type Records interface {
-	// Lookup returns a record. The caller must not change its Value, nor keep it beyond the evaluation. Lookup does not
-	// keep the key.
-	Lookup(key string) (Record, bool)
-	// All yields every record once, in any order, including those that have ended. The caller must neither change nor
-	// keep them. It takes about 100 ns for each record.
-	All() iter.Seq2[[]byte, Record]
-	// Scan is All slot by slot, and in a slot in the order of the keys' hashes, from a place on.
-	Scan(from uint64) iter.Seq2[[]byte, Record]
-}
-
-// View is the input of an evaluation: committed state. A *State is one.
-type View interface {
-	Records
-	// Room returns how much room there is for records. It is the same throughout an evaluation.
-	Room() Room
-	// HasSlotRecords reports whether there may be a record of a slot (SlotStatus). It is the same throughout an
-	// evaluation.
-	HasSlotRecords() bool
-	// Shares returns how much of the shard a policy of a namespace takes. Inline limits have no policy: see
-	// InlinePolicy.
-	Shares(namespace, policy string) Shares
-}
-
-// Stamp is the position and the instant of a batch. Only Now, Level and Slots affect decisions; the rest appears in the
-// answers.
-type Stamp struct {
-	Position
-	Now limit.Time
-	// Slots says which shard owns a slot of which this one has no record. Any version of the cluster's table may say
-	// so, since the shard has never taken part in a move of it. System: it is not known. nil: this shard owns all of
-	// them.
-	Slots *slot.Map
-	// Level is the cluster's feature level: no effect has a newer format. 0 is LevelNewest, for tests and simulations,
-	// which have no cluster; an actor always sets it.
-	Level Level
-}
 
 // Evaluate decides requests in order at one instant. It returns an answer to each, and the effects: one Put for each
 // key with a changed record. It is pure: it reads only its arguments and changes none of them.

@@ -76,10 +76,6 @@ func (m *moveEvaluation) pushes() (found []Put) {
 	return found
 }
 
-func recordCopy(key []byte, r Record) Put {
-	return Put{Key: string(key), Record: Record{Value: append([]byte(nil), r.Value...), ForgetAt: r.ForgetAt}}
-}
-
 // read answers a page. It ends between two places, never within one. The first also has what tells of the whole shard
 // and decides how the counters are read.
 func (m *moveEvaluation) read() *Error {

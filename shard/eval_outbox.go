@@ -1,13 +1,10 @@
 package shard
 
 import (
-	"cmp"
 	"encoding/binary"
-	"fmt"
 	"slices"
 
 	"github.com/stint-io/stint/limit"
-	"github.com/stint-io/stint/shard/slot"
 )
 
 // The outbox has the events that sinks have not acknowledged, in the order in which they were written, each with its
@@ -248,56 +245,6 @@ func (o *outbox) revive(p EventPlace, sink string) bool {
 	return true
 }
 
-var errUnknownEvents = Invalidf("system", "asks nothing about events that this version knows: run a newer one")
-
-// events answers the requests about events.
-func (b *batch) events(r *Request) Result {
-	terms := r.systemTerms()
-	switch {
-	case r.Op == ReadEventPage && terms.Events != nil:
-		return b.eventPage(terms.Events)
-	case r.Op == NoteSpike && terms.Spike != nil:
-		return b.noteSpike(r, terms.Spike)
-	case r.Op == ChangeEvents && terms.Push != nil:
-		return b.notePush(*terms.Push)
-	case r.Op != ChangeEvents || terms.Change == nil:
-		return Result{Err: errUnknownEvents}
-	}
-	x := terms.Change
-	if len(x.Places) > placesMost || len(x.Why) > WhyMost || x.Verb < acknowledgeEvents || x.Verb > replayEvents {
-		return Result{Err: errUnknownEvents}
-	}
-	if err := r.Adjustment.auditProblem(); err != nil {
-		return Result{Err: err}
-	}
-	return b.changeEvents(x, r.Adjustment)
-}
-
-// changeEvents changes what is owed. by is the actor of a replay; nil leaves no audit record.
-func (b *batch) changeEvents(x *EventsChange, by *Adjustment) Result {
-	o := openOutbox(b)
-	var c EventsChanged
-	if x.Verb == replayEvents {
-		if c = o.replay(x.Sink, x.Places); c.Done > 0 && by != nil { //mutant:replay-not-audited
-			auditLog{b}.note(by, AuditRecord{Deed: "replay", Namespace: DefaultNamespace,
-				After: fmt.Sprintf("%d dead letters of %s wait again", c.Done, cmp.Or(x.Sink, "all sinks"))})
-		}
-	} else {
-		for _, p := range x.Places {
-			e, owed := o.release(p, x.Sink)
-			if owed && x.Verb == giveUpEvents {
-				o.bury(e, []string{x.Sink}, x.Why)
-			}
-			c.Done += uint32(bit(owed))
-		}
-	}
-	if c.Done > 0 {
-		o.oldest() // so that readers begin there
-		o.save()
-	}
-	return b.answerOf(SystemAnswer{Changed: &c})
-}
-
 // replay revives dead letters: those at places, or all.
 func (o *outbox) replay(sink string, places []EventPlace) (c EventsChanged) {
 	if len(places) == 0 {
@@ -316,80 +263,4 @@ func (o *outbox) replay(sink string, places []EventPlace) (c EventsChanged) {
 		c.Done += uint32(bit(o.revive(p, sink)))
 	}
 	return c
-}
-
-func (b *batch) eventPage(q *EventsQuery) Result {
-	if q.List > EventsPast {
-		return Result{Err: errUnknownEvents}
-	}
-	page, err := eventsOf(b.lookup, q)
-	if err != nil {
-		return Result{Err: unreadable("", "the outbox", err)}
-	}
-	return b.answerOf(SystemAnswer{Events: &page})
-}
-
-// noteSpike writes the event of a spike and its cooldown.
-func (b *batch) noteSpike(r *Request, s *Spike) Result {
-	if len(r.Entries) != 1 {
-		return Result{Err: errUnknownEvents}
-	}
-	if err := b.elsewhere(slot.Of(r.Namespace, r.Entries[0].Key)); err != nil {
-		return Result{Err: err}
-	}
-	d := b.newDecision()
-	entry := &r.Entries[0]
-	p, known := b.policies.Lookup(entry.Policy)
-	if !known || entry.Limits != nil || b.room.brimful() || s.At > b.at.Now+limit.Time(SpikeFresh) ||
-		s.At+limit.Time(SpikeFresh) < b.at.Now {
-		return Result{Decision: d}
-	}
-	key := string(appendKeyOf(nil, cooldownRecord, r.Namespace, entry.Policy, entry.Key))
-	if _, found := b.lookup(key); found { //mutant:spike-reported-twice
-		return Result{Decision: d}
-	}
-	b.write(Put{Key: key, Record: Record{Value: []byte{recordFormat}, ForgetAt: b.at.Now + limit.Time(SpikeCooldown)}})
-	o := openOutbox(b)
-	start := b.at.Now - b.at.Now%limit.Time(SpikeFresh)
-	o.add(&Event{
-		At:        b.at.Now,
-		Kind:      EventSpike,
-		Namespace: r.Namespace,
-		Policy:    entry.Policy,
-		Key:       entry.Key,
-		Shadow:    p.Shadow,
-		Start:     start,
-		End:       start + limit.Time(SpikeFresh),
-		Denials:   s.Denials,
-		Mean:      s.Mean,
-		Sinks:     p.Notify,
-	})
-	o.save()
-	b.number(&d)
-	return Result{Decision: d}
-}
-
-// notePush notes how far a push has come.
-func (b *batch) notePush(p Push) Result {
-	switch {
-	case p.Sink == "" || len(p.Sink) > pushNameMost || p.Period == "" || len(p.Period) > pushNameMost:
-		return Result{Err: Invalidf("period", "and sink have 1 to %d bytes each", pushNameMost)}
-	case len(p.Position) > PushPositionMost:
-		return Result{Err: Invalidf("position", "has %d bytes: at most %d are allowed",
-			len(p.Position), PushPositionMost)}
-	case p.Until <= b.at.Now || p.Until > b.at.Now+limit.Time(limit.MaxPeriod):
-		return Result{Err: Invalidf("until", "is %s: it must lie ahead, and not more than 100 years",
-			instantWords(p.Until))}
-	}
-	record, found := b.lookup(pushKey(p.Sink, p.Period))
-	before, err := pushOf(p.Sink, p.Period, record, found)
-	switch {
-	case err != nil:
-		return Result{Err: unreadable("", "the position of the push", err)}
-	case before.Version != p.Version: //mutant:late-push-steps-back
-		return Result{Err: &Error{Code: Conflict, Message: "the position of the push is a newer one: read it again"}}
-	}
-	p.Version++
-	b.write(Put{Key: pushKey(p.Sink, p.Period), Record: Record{Value: p.encode(), ForgetAt: p.Until}})
-	return b.answerOf(SystemAnswer{Document: Document{Version: p.Version}})
 }

@@ -2,10 +2,8 @@ package shard
 
 import (
 	"crypto/sha256"
-	"encoding/binary"
 	"encoding/hex"
 	"errors"
-	"fmt"
 	"math"
 	"strings"
 
@@ -286,96 +284,4 @@ func EventsChangedOf(d *Decision) (EventsChanged, error) {
 func (x *EventsChanged) code(c *MessageCodec) {
 	codec.Uint(&c.Codec, &x.Done, math.MaxUint32)
 	c.Flags(&x.More)
-}
-
-// Spike is a node's observation of a key that is denied far more often than before.
-type Spike struct {
-	Namespace, Policy string
-	Key               string     // as stored
-	At                limit.Time // end of the minute in which it was seen, by shard time
-	Denials, Mean     uint64     // in that minute, and per minute on average of the ten before
-}
-
-// SpikeRequest returns a request that writes the event of a spike, unless the key has had one in the last ten minutes,
-// or the spike is older than SpikeFresh, or there is no such policy. The Index of the answer is 0 if it wrote nothing.
-// It may be sent twice, and goes to the shard of the key.
-func SpikeRequest(s *Spike) Request {
-	return Request{Op: NoteSpike, Namespace: s.Namespace, System: &SystemTerms{Spike: s},
-		Entries: []Entry{{Policy: s.Policy, Key: s.Key, Cost: 1}}}
-}
-
-// code leaves out the names, which the request has.
-func (s *Spike) code(c *MessageCodec) {
-	codec.Int(&c.Codec, &s.At)
-	c.Uint64(&s.Denials, &s.Mean)
-}
-
-// The times of spikes.
-const (
-	SpikeCooldown = limit.Span(10 * 60 * 1e6) // after a spike of a key, its next ones are not reported
-	SpikeFresh    = limit.Span(60 * 1e6)      // an older one is not reported either
-)
-
-// Push is the progress of pushing the bills of one period to a sink.
-type Push struct {
-	Sink, Period string     // 1 to 64 bytes each
-	Version      uint64     // 0 if there is no record yet
-	Position     []byte     // opaque, for the pusher; at most PushPositionMost bytes
-	Until        limit.Time // when it is forgotten
-}
-
-// PushPositionMost bounds the position of a Push, in bytes.
-const PushPositionMost = 1 << 10
-
-const pushNameMost = 64
-
-// PushRequest returns a request that records a position on one shard in place of that of p.Version, which the answer's
-// Document raises by one. It is refused with Conflict if another one was recorded since, so that a late copy takes
-// nothing back.
-func PushRequest(id ID, p *Push) Request {
-	return Request{Op: ChangeEvents, Shard: id, System: &SystemTerms{Push: p}}
-}
-
-func (p *Push) code(c *MessageCodec) {
-	c.Text(&p.Sink, &p.Period)
-	c.Uint64(&p.Version)
-	codec.Int(&c.Codec, &p.Until)
-	c.Bytes(&p.Position, PushPositionMost)
-}
-
-// ReadPush reads a position without a commit, so it may be behind. Version 0 means that there is none.
-func ReadPush(view Records, sink, period string) (Push, error) {
-	record, found := view.Lookup(pushKey(sink, period))
-	return pushOf(sink, period, record, found)
-}
-
-// FindPush returns the push to a sink among SlotStatus.Pushes. Its Version is 0 if there is none.
-func FindPush(pushes []Put, sink, period string) (Push, error) {
-	for i := range pushes {
-		if pushes[i].Key == pushKey(sink, period) {
-			return pushOf(sink, period, pushes[i].Record, true)
-		}
-	}
-	return pushOf(sink, period, Record{}, false)
-}
-
-func pushKey(sink, period string) string {
-	return string(append(appendString([]byte{pushRecord}, sink), period...))
-}
-
-func (p *Push) encode() []byte {
-	return append(binary.AppendUvarint([]byte{recordFormat}, p.Version), p.Position...)
-}
-
-func pushOf(sink, period string, record Record, found bool) (Push, error) {
-	p := Push{Sink: sink, Period: period}
-	if !found {
-		return p, nil
-	}
-	version, position, ok := versioned(record.Value)
-	if !ok {
-		return p, fmt.Errorf("shard: the position of a push to %q is malformed or of an unknown format", sink)
-	}
-	p.Version, p.Until, p.Position = version, record.ForgetAt, append([]byte(nil), position...)
-	return p, nil
 }

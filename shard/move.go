@@ -75,43 +75,6 @@ type MovePage struct {
 	Last bool
 }
 
-// SlotState is the state of a slot on a shard. Its numbers are stored in records: append new ones, never renumber.
-type SlotState uint8
-
-// The states.
-const (
-	SlotUnknown   SlotState = 0 // the shard has no record of the slot: the table says whether it owns it
-	SlotOwned     SlotState = 1
-	SlotPreparing SlotState = 2 // owned, and about to move to Other
-	SlotFrozen    SlotState = 3 // Other has it, or will have
-	SlotMoved     SlotState = 4 // Other has it, and its records are gone from here
-	SlotImporting SlotState = 5 // from Other
-	SlotAborted   SlotState = 6 // it was to come from Other
-)
-
-// SlotStatus is the record of a slot on a shard. The zero value means that there is none.
-type SlotStatus struct {
-	State      SlotState
-	Generation uint64
-	Other      ID
-	// Time is shard time: of SlotFrozen the instant since which nothing of the slot has changed, which only an answer
-	// knows; of SlotImporting the latest MovePage.Time, before which the slot cannot be taken.
-	Time limit.Time
-	// Pages is the number of pages of SlotImporting, and Place where the next one begins.
-	Pages uint64
-	Place uint64
-	// Ended: the last page of SlotImporting is there, no page of SlotAborted is left, or MoveDrop of SlotFrozen has
-	// begun.
-	Ended bool
-	// Pushes are the records of how far the shard has pushed bills: of SlotFrozen, when it froze the slot. In answers
-	// they are there before that, too: of SlotPreparing, and of SlotImporting without a page.
-	Pushes []Put
-	// Revision is the version of the policies that the shard has adopted, and Restored identifies the restore from a
-	// backup that it still has a mark of; 0 if none. Both are set in answers only.
-	Revision uint64
-	Restored uint64
-}
-
 // MoveAnswer is the answer to a MoveSlot.
 type MoveAnswer struct {
 	Status SlotStatus // of the slot, after the step
@@ -141,22 +104,6 @@ func (p *MovePage) code(c *MessageCodec) {
 	codec.Int(&c.Codec, &p.Time)
 	c.Uint64(&p.Next)
 	c.Flags(&p.Last)
-}
-
-func (p *Put) code(c *MessageCodec) {
-	c.Text(&p.Key)
-	c.Bytes(&p.Value, c.Left())
-	codec.Int(&c.Codec, &p.ForgetAt)
-}
-
-func (s *SlotStatus) code(c *MessageCodec) {
-	codec.Byte(&c.Codec, &s.State)
-	c.Uint64(&s.Generation)
-	codec.Uint(&c.Codec, &s.Other, math.MaxUint32)
-	codec.Int(&c.Codec, &s.Time)
-	c.Uint64(&s.Pages, &s.Place, &s.Revision, &s.Restored)
-	c.Flags(&s.Ended)
-	codec.List(&c.Codec, &s.Pushes, math.MaxInt, func(r *Put) { r.code(c) })
 }
 
 func (a *MoveAnswer) code(c *MessageCodec) {

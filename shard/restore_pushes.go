@@ -1,11 +1,8 @@
 package shard
 
 import (
-	"encoding/json"
 	"maps"
 	"slices"
-
-	"github.com/stint-io/stint/limit"
 )
 
 // pushes is how far the bills of the shards of a backup were pushed. A shard of the new cluster gets the least position
@@ -44,40 +41,4 @@ func (p *pushes) of(to ID, shards int) (puts []Put) {
 		puts = append(puts, Put{Key: key, Record: leastOf(found, from, own)})
 	}
 	return puts
-}
-
-// leastOf returns the record with the least position of some shards, and with the skipped bills of those that are its
-// own. A record that cannot be read is taken as it is: its pusher will say so.
-func leastOf(found map[ID]Record, from []ID, own func(source ID) bool) Record {
-	var until limit.Time
-	var version uint64
-	positions := make(map[ID]PushPosition, len(found))
-	skipped := SkippedBills{}
-	for _, source := range slices.Sorted(maps.Keys(found)) {
-		r := found[source]
-		var at PushPosition
-		p, err := pushOf("", "", r, true)
-		if err == nil {
-			err = json.Unmarshal(p.Position, &at)
-		}
-		if err != nil {
-			return r
-		}
-		until, version = max(until, p.Until), max(version, p.Version)
-		if positions[source] = at; at.Skipped != nil && own(source) { //mutant:skipped-bill-comes-twice
-			skipped.Add(*at.Skipped, SkippedNewest)
-		}
-	}
-	least := positions[from[0]] // of a shard without a position: from the beginning
-	for _, source := range from[1:] {
-		least = least.least(positions[source])
-	}
-	if least.Skipped = nil; skipped.Bills > 0 {
-		least.Skipped = &skipped
-	}
-	text, err := least.Encode()
-	if err != nil {
-		panic(err) // it is plain data
-	}
-	return Record{Value: (&Push{Version: version, Position: text}).encode(), ForgetAt: until}
 }

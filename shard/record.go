@@ -5,7 +5,28 @@ import (
 
 	"github.com/stint-io/stint/limit"
 	"github.com/stint-io/stint/shard/codec"
+	"github.com/stint-io/stint/shard/table"
 )
+
+// Record is the value of one key of a shard: the encoded state of a policy's limits, an idempotency record, and so on.
+// From ForgetAt on it no longer matters and is dropped; limit.Forever means never.
+type Record = table.Record
+
+// Put is one effect: the new absolute record of one key, or its removal.
+type Put struct {
+	Key    string // internal: made only by this package
+	Record        // a nil Value removes the key
+}
+
+func (p *Put) code(c *MessageCodec) {
+	c.Text(&p.Key)
+	c.Bytes(&p.Value, c.Left())
+	codec.Int(&c.Codec, &p.ForgetAt)
+}
+
+func recordCopy(key []byte, r Record) Put {
+	return Put{Key: string(key), Record: Record{Value: append([]byte(nil), r.Value...), ForgetAt: r.ForgetAt}}
+}
 
 // recordFormat is the first byte of every record but a counter's: the format of its kind. All kinds have their first
 // one; a kind that gets another has a constant of its own from then on.
