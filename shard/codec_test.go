@@ -184,7 +184,7 @@ func TestEntryOfAnotherVersionHalts(t *testing.T) {
 		{long, "malformed"},
 	} {
 		s := NewState(3)
-		if _, err := s.Install(seal(c.body), 1, 1); err == nil || !strings.Contains(err.Error(), c.want) {
+		if _, err := s.Install(appendChecksum(c.body), 1, 1); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%x: %v; expected: %s", c.body[:min(len(c.body), 40)], err, c.want)
 		}
 		if s.Sum() != NewState(3).Sum() {
@@ -342,7 +342,7 @@ func FuzzDecodeEntry(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, body []byte) {
 		decodeEntry(body)
-		e, err := decodeEntry(seal(bytes.Clone(body)))
+		e, err := decodeEntry(appendChecksum(bytes.Clone(body)))
 		if err != nil {
 			return
 		}
@@ -351,7 +351,7 @@ func FuzzDecodeEntry(f *testing.F) {
 		}
 		at := Stamp{Position: Position{e.shard, e.epoch, e.seq}, Now: e.time}
 		again := map[entryKind][]byte{batchEntry: EncodeBatch(at, e.puts), sumEntry: EncodeSum(at),
-			epochOpen: seal(appendHead(nil, epochOpen, at))}[e.kind]
+			epochOpen: appendChecksum(appendHead(nil, epochOpen, at))}[e.kind]
 		if back, err := decodeEntry(again); err != nil || !sameEntry(back, e) {
 			t.Fatalf("%+v was written again and came back as %+v, %v", e, back, err)
 		}
@@ -374,7 +374,7 @@ func sameEntry(a, b entry) bool {
 func installFuzzed(t *testing.T, e *entry, body []byte) {
 	s := NewState(e.shard)
 	s.epoch, s.term, s.seq = e.epoch, 1, e.seq-1
-	if _, err := s.Install(seal(bytes.Clone(body)), 7, 1); err == nil {
+	if _, err := s.Install(appendChecksum(bytes.Clone(body)), 7, 1); err == nil {
 		audit(t, s)
 	}
 }

@@ -17,7 +17,7 @@ func Evaluate(view View, policies *policy.Set, requests []Request, at Stamp) ([]
 	if fault == nil {
 		return results, puts
 	}
-	return around(view, policies, requests, at, len(results)-1, fault)
+	return evaluateAround(view, policies, requests, at, len(results)-1, fault)
 }
 
 // evaluate is Evaluate without recovery. If a defect of this package causes a panic, fault is set: the results are then
@@ -141,7 +141,7 @@ func (e *evaluation) decideNew(r *Request, answer *Result) {
 		*answer = e.events(r)
 		return
 	case Tally, ReadTally:
-		if answer.Err = e.keyed(r); answer.Err == nil { //mutant:tally-of-the-other-form
+		if answer.Err = e.keyFormProblem(r); answer.Err == nil { //mutant:tally-of-the-other-form
 			e.tally(r, answer)
 		}
 		return

@@ -101,8 +101,8 @@ func revisedFrom(before, text []byte, known []renumbered, now limit.Time) ([]ren
 	return revisedBy(old, set, known, now), nil
 }
 
-// latest adds when limits got their numbers to what is known of that. It is the later instant.
-func latest(known, others []renumbered) []renumbered {
+// mergeRenumbered adds when limits got their numbers to what is known of that. It is the later instant.
+func mergeRenumbered(known, others []renumbered) []renumbered {
 	for _, o := range others {
 		i := slices.IndexFunc(known, func(k renumbered) bool { return k.policy == o.policy && k.limit == o.limit })
 		if i < 0 {

@@ -62,11 +62,11 @@ func (l auditLog) note(by *Adjustment, a AuditRecord) {
 // append records a change. If all places are taken, it replaces the oldest change of the actor with the most changes,
 // so that no actor displaces the changes of one with fewer.
 func (l auditLog) append(a AuditRecord) {
-	n, by := l.count(), proven(a.Actor)
+	n, by := l.count(), provenActor(a.Actor)
 	place := n
 	if n >= auditKept { //mutant:audit-emptied-by-one
 		place = l.replaced(n, by)
-		l.changes[place%auditKept] = made{by, a.At}
+		l.changes[place%auditKept] = auditChange{by, a.At}
 	}
 	l.write(Put{Key: auditKey(place), Record: Record{Value: encodeAudit(&a), ForgetAt: limit.Forever}})
 	n++
@@ -74,8 +74,8 @@ func (l auditLog) append(a AuditRecord) {
 	l.write(Put{Key: string(auditHeadRecord), Record: Record{Value: head, ForgetAt: limit.Forever}})
 }
 
-// made is the actor and the time of a change; both are zero if it cannot be read.
-type made struct {
+// auditChange is the actor and the time of a change; both are zero if it cannot be read.
+type auditChange struct {
 	by string
 	at limit.Time
 }
@@ -115,18 +115,18 @@ func (l auditLog) readChanges() {
 	if l.changes != nil {
 		return
 	}
-	l.changes = make([]made, auditKept)
+	l.changes = make([]auditChange, auditKept)
 	for place := range l.changes {
 		if record, found := l.lookup(auditKey(uint64(place))); found {
 			a, _ := decodeAudit(record.Value)
-			l.changes[place] = made{proven(a.Actor), a.At}
+			l.changes[place] = auditChange{provenActor(a.Actor), a.At}
 		}
 	}
 }
 
-// proven returns the token, role or socket of an actor, without the person that it names: it may name any number of
-// them.
-func proven(actor string) string {
+// provenActor returns the token, role or socket of an actor, without the person that it names: it may name any number
+// of them.
+func provenActor(actor string) string {
 	name, _, _ := strings.Cut(actor, " for ")
 	return name
 }

@@ -79,7 +79,7 @@ func TestNobodyEmptiesTheAuditLogOfOthers(t *testing.T) {
 	counts := map[string]int{}
 	last := limit.Time(limit.Forever)
 	for _, a := range auditOf(w, now+1) {
-		counts[proven(a.Actor)]++
+		counts[provenActor(a.Actor)]++
 		if a.At > last {
 			t.Fatalf("%+v is behind an older one", a)
 		}

@@ -28,8 +28,8 @@ type batch struct {
 	markErr   error
 	markRead  bool
 	revisions revisions
-	changes   []made // in the audit log, by place; nil until read
-	bytes     int    // of the effects so far, approximately
+	changes   []auditChange // in the audit log, by place; nil until read
+	bytes     int           // of the effects so far, approximately
 	scratch   []byte
 
 	slabs struct { // memory for frequent values
@@ -100,7 +100,7 @@ func (b *batch) write(p Put) {
 func (b *batch) counter(r *Request, i int, p *policy.Policy, limits []policy.Limit) (*counter, *Error) {
 	entry := &r.Entries[i]
 	b.scratch = appendCounterKey(b.scratch[:0], r.Namespace, policyPart(entry), entry.Key)
-	if err := b.elsewhere(slotBefore(b.scratch, len(entry.Key))); err != nil { //mutant:frozen-slot-counts
+	if err := b.slotElsewhere(slotBefore(b.scratch, len(entry.Key))); err != nil { //mutant:frozen-slot-counts
 		return nil, err
 	}
 	if c := b.metCounter(b.scratch); c != nil {

@@ -13,9 +13,9 @@ import (
 // evaluation is pure, so when it panics its decisions and effects are thrown away, and the requests before the faulty
 // one are decided again without it. So no request has half of its effects, and no epoch need end.
 
-// around evaluates a batch that panicked at a request, or while encoding the effects up to it. Only that request fails,
-// and it is the last one that is answered.
-func around(
+// evaluateAround evaluates a batch that panicked at a request, or while encoding the effects up to it. Only that
+// request fails, and it is the last one that is answered.
+func evaluateAround(
 	view View, policies *policy.Set, requests []Request, at Stamp, place int, fault *Error,
 ) (results []Result, puts []Put) {
 	good, bad := 0, place+1 // good of the first requests can be decided together, and bad cannot

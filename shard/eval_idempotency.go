@@ -26,7 +26,7 @@ func (e *evaluation) decideByID(r *Request, answer *Result) {
 		*answer = e.replay(record.Value, r)
 		return
 	}
-	if answer.Err = e.elsewhere(at); answer.Err != nil {
+	if answer.Err = e.slotElsewhere(at); answer.Err != nil {
 		return
 	}
 	if e.decidedAcross(r, at, answer) {
@@ -52,7 +52,7 @@ func (b *batch) replay(value []byte, r *Request) Result {
 			err)}
 	}
 	if !same {
-		return Result{Err: r.unless(value, idReused(r.ID))}
+		return Result{Err: r.refusalUnlessPart(value, idReused(r.ID))}
 	}
 	return Result{Decision: d}
 }

@@ -29,7 +29,7 @@ func ParentOf(policies *policy.Set, e *Entry) (Entry, bool) {
 // and the request does not include it: it would bypass the parent's pool. The parent of a part of an operation may have
 // gone to another shard, which is not visible here, so that is refused too.
 func (b *batch) outdated(r *Request) *Error {
-	if err := b.keyed(r); err != nil {
+	if err := b.keyFormProblem(r); err != nil {
 		return err
 	}
 	if r.Revision == 0 || r.Revision >= b.policies.Version() {
@@ -50,10 +50,10 @@ func (b *batch) outdated(r *Request) *Error {
 	return nil
 }
 
-// keyed refuses a request with keys in another form than the shard's policies require: if it counted, its units would
-// be spent on keys that no other request uses. Requests made by newer policies than the shard's are not checked. A
-// settlement names the keys that were charged, in the form of that time. (R22.)
-func (b *batch) keyed(r *Request) *Error {
+// keyFormProblem refuses a request with keys in another form than the shard's policies require: if it counted, its
+// units would be spent on keys that no other request uses. Requests made by newer policies than the shard's are not
+// checked. A settlement names the keys that were charged, in the form of that time. (R22.)
+func (b *batch) keyFormProblem(r *Request) *Error {
 	//mutant:other-form-counted
 	if r.Hashed == b.policies.HashesKeys(r.Namespace) || r.Op == Settle || r.Revision > b.policies.Version() {
 		return nil

@@ -71,8 +71,8 @@ func (x *counterExtras) lastExpiry() (last limit.Time) {
 	return last
 }
 
-// wordWithin is how long it usually takes, at most, until a leg hears from home that a hold has ended.
-const wordWithin = limit.Span(100e3)
+// verdictWithin is how long it usually takes, at most, until a leg hears from home that a hold has ended.
+const verdictWithin = limit.Span(100e3)
 
 // future returns a copy of the counter that can be moved to later instants without changing this one. In it a remote
 // hold ends when home is expected to end it, or soon if that is overdue. A remote hold without an expected end is left
@@ -92,7 +92,7 @@ func (c *counter) future(now limit.Time) *counter {
 			if h := &x.holds[i]; h.remote {
 				h.remote = false
 				if h.expires <= now {
-					h.expires = now + limit.Time(wordWithin)
+					h.expires = now + limit.Time(verdictWithin)
 				}
 			}
 		}

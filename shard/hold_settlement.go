@@ -140,16 +140,16 @@ func settledBefore(value []byte, r *Request) Result {
 		return Result{Err: unreadable(r.Settlement.Target.field(), "how it ended", err)}
 	}
 	if !same {
-		return Result{Err: r.unless(value, errorf(HoldEnded, r.Settlement.Target.field(),
+		return Result{Err: r.refusalUnlessPart(value, errorf(HoldEnded, r.Settlement.Target.field(),
 			"was settled in another way before: it ends once"))}
 	}
 	return Result{Decision: d}
 }
 
-// unless returns the refusal of a request whose home has the record of another one, unless that is home's part of this
-// one: a decision whose keys were on several shards was settled slot by slot then, perhaps not in all of them, and so
-// is any copy.
-func (r *Request) unless(value []byte, refusal *Error) *Error {
+// refusalUnlessPart returns the refusal of a request whose home has the record of another one, unless that is home's
+// part of this one: a decision whose keys were on several shards was settled slot by slot then, perhaps not in all of
+// them, and so is any copy.
+func (r *Request) refusalUnlessPart(value []byte, refusal *Error) *Error {
 	if s := r.Settlement; s == nil || s.Target.Hold || s.Target.Operation != "" {
 		return refusal
 	}

@@ -48,7 +48,7 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // EncodeEpochOpen makes the entry with which an owner opens its epoch, at the owner's own time and at a level of Stamp.
 func EncodeEpochOpen(shard ID, now limit.Time, level Level) []byte {
-	return seal(appendHead(nil, epochOpen, Stamp{Position: Position{Shard: shard}, Now: now, Level: level}))
+	return appendChecksum(appendHead(nil, epochOpen, Stamp{Position: Position{Shard: shard}, Now: now, Level: level}))
 }
 
 // EncodeBatch makes the entry with the effects of one batch.
@@ -62,11 +62,11 @@ func EncodeBatch(at Stamp, puts []Put) []byte {
 	for i := range puts {
 		b = appendPut(b, &puts[i])
 	}
-	return seal(b)
+	return appendChecksum(b)
 }
 
 // EncodeSum makes the entry at which every replica records its sum (State.Sums).
-func EncodeSum(at Stamp) []byte { return seal(appendHead(nil, sumEntry, at)) }
+func EncodeSum(at Stamp) []byte { return appendChecksum(appendHead(nil, sumEntry, at)) }
 
 func appendHead(b []byte, kind entryKind, at Stamp) []byte {
 	b = append(b, byte(cmp.Or(at.Level, LevelNewest)), byte(kind))
@@ -88,7 +88,7 @@ func appendPut(b []byte, p *Put) []byte {
 	return append(b, p.Value...)
 }
 
-func seal(b []byte) []byte {
+func appendChecksum(b []byte) []byte {
 	return binary.LittleEndian.AppendUint32(b, crc32.Checksum(b, castagnoli))
 }
 

@@ -60,7 +60,7 @@ func (e *evaluation) operate(r *Request) Result {
 		return Result{Err: err}
 	}
 	//mutant:message-for-a-former-owner
-	if err := e.elsewhere(r.Operation.Addressee(r.Op)); err != nil {
+	if err := e.slotElsewhere(r.Operation.Addressee(r.Op)); err != nil {
 		return Result{Err: err}
 	}
 	part := partEvaluation{e, r}

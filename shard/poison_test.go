@@ -380,7 +380,7 @@ func TestADefectOfAnEffectFailsOneRequest(t *testing.T) {
 		broken := append([]Request(nil), requests...)
 		broken[bad] = checkOf("q", "k", 1)
 		at := w.next(origin + 1)
-		results, puts := around(w, w.policies, broken, at, len(broken)-1, &Error{Code: Fault})
+		results, puts := evaluateAround(w, w.policies, broken, at, len(broken)-1, &Error{Code: Fault})
 		if len(results) != bad+1 || results[bad].Err == nil || results[bad].Err.Code != Fault || len(puts) != bad {
 			t.Errorf("request %d: %d answers, %d effects, the last is %+v",
 				bad, len(results), len(puts), results[len(results)-1])

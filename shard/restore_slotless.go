@@ -139,7 +139,7 @@ func (c *continuation) adoption(backup []*State) (Put, error) {
 				return Put{}, err
 			}
 		}
-		changes = latest(changes, known)
+		changes = mergeRenumbered(changes, known)
 	}
 	return adoptPut(newest, changes), nil
 }

@@ -194,7 +194,7 @@ func (e sessionEvaluation) decidedBefore(answer *Result) {
 	}
 	if e.r.ID != "" {
 		at := e.r.Slot()
-		answer.Err = e.elsewhere(at)                               //mutant:moved-answer-made-up
+		answer.Err = e.slotElsewhere(at)                           //mutant:moved-answer-made-up
 		if answer.Err != nil || e.decidedAcross(e.r, at, answer) { //mutant:ruling-answered-anew
 			return
 		}

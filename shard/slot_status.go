@@ -113,9 +113,9 @@ func (s SlotState) String() string {
 		"aborted"}[min(s, SlotAborted)]
 }
 
-// elsewhere refuses a request for a key of a slot that this shard does not own now. Nothing was counted. It costs
+// slotElsewhere refuses a request for a key of a slot that this shard does not own now. Nothing was counted. It costs
 // nothing as long as the shard has all slots and no record of any.
-func (b *batch) elsewhere(at slot.ID) *Error {
+func (b *batch) slotElsewhere(at slot.ID) *Error {
 	if !b.slotted && b.at.Slots == nil {
 		return nil
 	}

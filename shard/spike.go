@@ -39,7 +39,7 @@ func (b *batch) noteSpike(r *Request, s *Spike) Result {
 	if len(r.Entries) != 1 {
 		return Result{Err: errUnknownEvents}
 	}
-	if err := b.elsewhere(slot.Of(r.Namespace, r.Entries[0].Key)); err != nil {
+	if err := b.slotElsewhere(slot.Of(r.Namespace, r.Entries[0].Key)); err != nil {
 		return Result{Err: err}
 	}
 	d := b.newDecision()
