@@ -43,6 +43,22 @@ func enter(ctx context.Context, message any) error {
 	return nil
 }
 
+// admitted answers a call if there is time left, its message could be read, and there is room for it.
+func admitted[Req, Res any, P pointer[Req]](
+	ctx context.Context, c *call[Req, P], answer func(context.Context, P) (*Res, error),
+) (*Res, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	if err := c.problem(); err != nil {
+		return nil, err
+	}
+	if err := enter(ctx, P(&c.message)); err != nil {
+		return nil, err
+	}
+	return answer(ctx, &c.message)
+}
+
 // weigh counts the entries of a message, up to the allowed number: a message with more is refused anyway.
 func weigh(message any) int64 {
 	switch m := message.(type) {
@@ -64,7 +80,7 @@ func weigh(message any) int64 {
 	case *stintv1.ListUsageRequest:
 		return usageSizeMax / 4
 	case *stintv1.ListKeysRequest, *stintv1.TopRequest:
-		return listCountMax / 4
+		return keysCountMax / 4
 	}
 	return 1
 }

@@ -1,12 +1,15 @@
 package api
 
 import (
+	"bytes"
 	"fmt"
 
 	"connectrpc.com/connect"
+	rlsv3 "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/stint-io/stint/api/wire"
+	"github.com/stint-io/stint/shard"
 )
 
 // call receives one message. A message that cannot be read becomes a request with a fault, not a transport error, so
@@ -23,6 +26,14 @@ type pointer[M any] interface {
 
 func (c *call[M, P]) read(data []byte, unmarshal func([]byte, proto.Message) error) {
 	c.fault = unmarshal(data, P(&c.message))
+}
+
+// problem returns the reason why the message cannot be read, or nil.
+func (c *call[M, P]) problem() error {
+	if c.fault == nil {
+		return nil
+	}
+	return shard.Invalidf("message", "%s", protoErrorText(c.fault))
 }
 
 // reader is the interface of a *call.
@@ -67,4 +78,17 @@ func (c *codec) MarshalAppend(buffer []byte, message any) ([]byte, error) {
 		return nil, fmt.Errorf("%T is no protobuf message", message)
 	}
 	return c.write(buffer, m)
+}
+
+// unmarshalProto reads a message. An Envoy before 1.22.10, 1.23.7, 1.24.5 or 1.25.4 sends the bytes of a header as they
+// are, UTF-8 or not, and would let the request pass if that were an error (CVE-2023-27488). Later versions send "!" in
+// place of an invalid byte; the same is done here, so that both count one key.
+func unmarshalProto(data []byte, m proto.Message) error {
+	err := proto.Unmarshal(data, m)
+	if _, envoy := m.(*rlsv3.RateLimitRequest); envoy && err != nil { //mutant:not-text-passes-envoy
+		data = bytes.Clone(data)
+		cleanText(data, envoyText)
+		return proto.Unmarshal(data, m)
+	}
+	return err
 }

@@ -2,9 +2,10 @@ package api
 
 import (
 	"context"
-	"net/http"
+	"crypto/tls"
 	"sync/atomic"
 
+	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/peer"
 )
 
@@ -37,6 +38,20 @@ func connectionIn(ctx context.Context) (c *connection, info connInfo, remote str
 	return info.connection, info, p.Addr.String()
 }
 
+// connInfo is what a call on grpc-go's port knows of its connection.
+type connInfo struct {
+	credentials.AuthInfo
+	*connection
+}
+
+// secure returns the connection's TLS state, or nil without TLS.
+func (i connInfo) secure() *tls.ConnectionState {
+	if info, ok := i.AuthInfo.(credentials.TLSInfo); ok {
+		return &info.State
+	}
+	return nil
+}
+
 // prove records that the client has authenticated.
 func (c *connection) prove() {
 	if c != nil && c.proven != nil {
@@ -58,13 +73,5 @@ func (c *connection) enter() bool {
 func (c *connection) leave() {
 	if c != nil {
 		c.strange.Add(-1)
-	}
-}
-
-// awaitReader waits until an answer is on its way. With HTTP/2 a client may make it wait, which net/http otherwise does
-// after the handler has returned.
-func awaitReader(w http.ResponseWriter, r *http.Request) {
-	if r.ProtoMajor > 1 {
-		_ = http.NewResponseController(w).Flush() // a writer without a connection does not wait
 	}
 }

@@ -206,7 +206,8 @@ func TestRefusalsWaitForReadersInSmallNumbers(t *testing.T) {
 // A client without a deadline has the server's time limit from the arrival of its message on, as at the other door.
 func TestACallWithoutADeadlineHasTheServersFromItsMessageOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		limited, err := limitCall(t.Context(), &tap.Info{FullMethodName: stintv1connect.LimitServiceCheckProcedure})
+		limited, err := withCallTimeout(t.Context(),
+			&tap.Info{FullMethodName: stintv1connect.LimitServiceCheckProcedure})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -214,7 +215,7 @@ func TestACallWithoutADeadlineHasTheServersFromItsMessageOn(t *testing.T) {
 			ctx  context.Context
 			most time.Duration
 		}{"no deadline": {limited, time.Second}, "none at the other door": {t.Context(), time.Second}} {
-			ctx, cancel := (&gatekeeper{timeout: time.Second}).bounded(c.ctx)
+			ctx, cancel := (&gatekeeper{timeout: time.Second}).withDeadline(c.ctx)
 			if until, ok := ctx.Deadline(); !ok || time.Until(until) > c.most {
 				t.Errorf("%s: %v", name, until)
 			}
@@ -222,7 +223,7 @@ func TestACallWithoutADeadlineHasTheServersFromItsMessageOn(t *testing.T) {
 		}
 		asked, end := context.WithTimeout(t.Context(), 20*time.Second)
 		defer end()
-		if ctx, err := limitCall(asked,
+		if ctx, err := withCallTimeout(asked,
 			&tap.Info{FullMethodName: stintv1connect.LimitServiceCheckProcedure}); err != nil || ctx != asked {
 			t.Errorf("a deadline of a client's is changed: %v", err)
 		}

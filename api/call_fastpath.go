@@ -2,13 +2,11 @@ package api
 
 import (
 	"context"
-	"io"
 	"net/http"
 	"strconv"
 	"sync"
 	"time"
 
-	"connectrpc.com/connect"
 	"google.golang.org/protobuf/proto"
 )
 
@@ -23,10 +21,7 @@ type unaryFastPath[Req, Res any, P pointer[Req]] struct {
 	otherwise http.Handler
 }
 
-var (
-	errorWriter     = connect.NewErrorWriter()
-	fastPathBuffers = sync.Pool{New: func() any { return new([]byte) }}
-)
+var fastPathBuffers = sync.Pool{New: func() any { return new([]byte) }}
 
 // fastPathBufferMax is the largest buffer that is kept for reuse: most messages are far smaller.
 const fastPathBufferMax = 64 << 10
@@ -105,55 +100,4 @@ func fastPathCodec(r *http.Request) (e *codec, timeout time.Duration) {
 		}
 	}
 	return nil, 0
-}
-
-// timeoutOf returns the timeout of a call by Connect's protocol, below 0 if it has none. It returns false if the
-// timeout cannot be read.
-func timeoutOf(r *http.Request) (timeout time.Duration, ok bool) {
-	text := r.Header["Connect-Timeout-Ms"]
-	if len(text) == 0 {
-		return -1, true
-	}
-	const digitsMax = 10 // by Connect's protocol
-	ms, err := strconv.ParseUint(text[0], 10, 64)
-	if err != nil || len(text) > 1 || len(text[0]) > digitsMax {
-		return 0, false
-	}
-	return time.Duration(ms) * time.Millisecond, true
-}
-
-// bodyBytesFirst is the size of a request body's buffer before any of the body has arrived.
-const bodyBytesFirst = 8 << 10
-
-// readBody appends a body to a buffer that grows with the received bytes: a client could claim a length for free, a
-// thousand times on one connection. The exchange enforces the bound.
-func readBody(b []byte, r *http.Request) ([]byte, error) {
-	if n := min(r.ContentLength, bodyBytesFirst); n > int64(cap(b)) {
-		b = make([]byte, 0, n)
-	}
-	for int64(len(b)) < r.ContentLength || r.ContentLength < 0 {
-		if len(b) == cap(b) {
-			b = append(b, 0)[:len(b)]
-		}
-		n, err := r.Body.Read(b[len(b):cap(b)])
-		b = b[:len(b)+n]
-		if err == io.EOF {
-			break
-		}
-		if err != nil {
-			return b, bodyError(r.Context(), err)
-		}
-	}
-	return b, nil
-}
-
-// bodyError returns the reason why a body did not arrive: it is too large, the client has gone, or it took too long.
-func bodyError(ctx context.Context, err error) error {
-	if _, ours := err.(*connect.Error); ours {
-		return err
-	}
-	if ended := ctx.Err(); ended != nil {
-		return codedError(ended)
-	}
-	return failed(connect.CodeUnknown, "message: the body ended early: "+err.Error())
 }

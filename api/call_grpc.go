@@ -3,7 +3,6 @@ package api
 import (
 	"context"
 	"crypto/tls"
-	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -13,23 +12,18 @@ import (
 	"time"
 
 	"connectrpc.com/connect"
-	"connectrpc.com/grpchealth"
 	spb "google.golang.org/genproto/googleapis/rpc/status"
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
-	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/mem"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/reflection"
 	"google.golang.org/grpc/status"
-	"google.golang.org/grpc/tap"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/anypb"
 
-	"github.com/stint-io/stint/api/gen/stint/v1/stintv1connect"
 	"github.com/stint-io/stint/api/wire"
 	"github.com/stint-io/stint/internal/edge/auth"
 	"github.com/stint-io/stint/internal/edge/connlimit"
@@ -54,7 +48,7 @@ type GRPCServer = grpc.Server
 func NewGRPC(a *API, port auth.Port, logger *slog.Logger, secure *tls.Config) *GRPCServer {
 	options := []grpc.ServerOption{
 		grpc.ForceServerCodecV2(grpcCodec{}),
-		grpc.InTapHandle(limitCall),
+		grpc.InTapHandle(withCallTimeout),
 		grpc.StreamInterceptor(func(service any, stream grpc.ServerStream, info *grpc.StreamServerInfo,
 			next grpc.StreamHandler) error {
 			if _, ours := a.registry.services[serviceOf(info.FullMethod)]; ours {
@@ -77,7 +71,7 @@ func NewGRPC(a *API, port auth.Port, logger *slog.Logger, secure *tls.Config) *G
 	if secure != nil {
 		creds = credentials.NewTLS(secure)
 	}
-	server := grpc.NewServer(append(options, grpc.Creds(provable{creds}))...)
+	server := grpc.NewServer(append(options, grpc.Creds(provableCredentials{creds}))...)
 	for _, service := range a.registry.services {
 		safe := *service
 		safe.Streams = slices.Clone(service.Streams)
@@ -95,34 +89,20 @@ func NewGRPC(a *API, port auth.Port, logger *slog.Logger, secure *tls.Config) *G
 	return server
 }
 
-// provable are credentials with a connInfo as AuthInfo.
-type provable struct {
+// provableCredentials are credentials with a connInfo as AuthInfo.
+type provableCredentials struct {
 	credentials.TransportCredentials
 }
 
 // ServerHandshake implements credentials.TransportCredentials.
-func (p provable) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
+func (p provableCredentials) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
 	c, info, err := p.TransportCredentials.ServerHandshake(raw)
 	return c, connInfo{info, &connection{proven: connlimit.Prover(raw)}}, err //mutant:grpc-client-stays-a-stranger
 }
 
 // Clone implements credentials.TransportCredentials.
-func (p provable) Clone() credentials.TransportCredentials {
-	return provable{p.TransportCredentials.Clone()}
-}
-
-// connInfo is what a call on grpc-go's port knows of its connection.
-type connInfo struct {
-	credentials.AuthInfo
-	*connection
-}
-
-// secure returns the connection's TLS state, or nil without TLS.
-func (i connInfo) secure() *tls.ConnectionState {
-	if info, ok := i.AuthInfo.(credentials.TLSInfo); ok {
-		return &info.State
-	}
-	return nil
+func (p provableCredentials) Clone() credentials.TransportCredentials {
+	return provableCredentials{p.TransportCredentials.Clone()}
 }
 
 // serviceOf returns the service of a procedure.
@@ -219,75 +199,4 @@ func readGRPC(data []byte, m proto.Message) error {
 		return errTooLarge
 	}
 	return unmarshalProto(data, m)
-}
-
-// serviceGRPC answers gRPC's health checks through grpc-go. They need no token, so a connection has a share: as
-// streams, calls are bounded before their message is awaited.
-func (h health) serviceGRPC() *grpc.ServiceDesc {
-	check := func(_ any, stream grpc.ServerStream) error {
-		c, _, _ := connectionIn(stream.Context())
-		if !c.enter() {
-			return status.Error(codes.Unavailable, tooManyOpen)
-		}
-		defer c.leave()
-		return h.checkGRPC(stream)
-	}
-	watch := func(any, grpc.ServerStream) error {
-		return status.Error(codes.Unimplemented, "there is no Watch here: ask Check again")
-	}
-	return &grpc.ServiceDesc{ServiceName: grpchealth.HealthV1ServiceName, HandlerType: (*any)(nil),
-		Metadata: "grpc/health/v1/health.proto",
-		Streams: []grpc.StreamDesc{{StreamName: "Check", Handler: check},
-			{StreamName: "Watch", Handler: watch, ServerStreams: true}}}
-}
-
-func (h health) checkGRPC(stream grpc.ServerStream) error {
-	var r healthpb.HealthCheckRequest
-	if err := stream.RecvMsg(&r); err != nil {
-		return err
-	}
-	response, err := h.Check(stream.Context(), &grpchealth.CheckRequest{Service: r.GetService()})
-	if err != nil {
-		if coded, ok := errors.AsType[*connect.Error](err); ok {
-			err = status.Error(codes.Code(coded.Code()), coded.Message())
-		}
-		return err
-	}
-	return stream.SendMsg(&healthpb.HealthCheckResponse{
-		Status: healthpb.HealthCheckResponse_ServingStatus(response.Status)})
-}
-
-// callWithin is how long a call through grpc-go may take including its message, like a request on the other port
-// (ReadTimeout). It is for calls without a deadline, or with a later one: nothing else would end a call with a missing
-// message.
-const callWithin = 30 * time.Second
-
-// limitedCall is the context of a call with the time limit of limitCall.
-type limitedCall struct {
-	context.Context
-	end     context.CancelFunc // ends the time limit; grpc-go does too, with the call
-	unasked bool               // the client set no deadline
-}
-
-type limitedKey struct{}
-
-// Value implements context.Context.
-func (l *limitedCall) Value(key any) any {
-	if key == (limitedKey{}) {
-		return l
-	}
-	return l.Context.Value(key)
-}
-
-// limitCall gives a call its time limit, before grpc-go waits for its message. A stream of checks has none: it may be
-// idle for long.
-func limitCall(ctx context.Context, info *tap.Info) (context.Context, error) {
-	deadline, asked := ctx.Deadline()
-	if asked && time.Until(deadline) <= callWithin ||
-		info.FullMethodName == stintv1connect.LimitServiceCheckStreamProcedure {
-		return ctx, nil
-	}
-	l := &limitedCall{unasked: !asked}
-	l.Context, l.end = context.WithTimeout(ctx, callWithin)
-	return l, nil
 }

@@ -1,7 +1,6 @@
 package api
 
 import (
-	"bytes"
 	"fmt"
 	"net/http"
 	"strings"
@@ -75,21 +74,8 @@ func answerStranger(w http.ResponseWriter, r *http.Request, status int, write fu
 
 // errorJSON writes an error as Connect does, on one line.
 func errorJSON(code connect.Code, text string) []byte {
-	written := written{header: make(http.Header)}
-	errorWriter.Write(&written, &http.Request{}, failed(code, text))
-	written.WriteByte('\n')
-	return written.Bytes()
+	recorder := answerRecorder{header: make(http.Header)}
+	errorWriter.Write(&recorder, &http.Request{}, failed(code, text))
+	recorder.WriteByte('\n')
+	return recorder.Bytes()
 }
-
-// written keeps an answer in memory.
-type written struct {
-	bytes.Buffer
-	header http.Header
-	status int
-}
-
-// Header implements http.ResponseWriter.
-func (w *written) Header() http.Header { return w.header }
-
-// WriteHeader implements http.ResponseWriter.
-func (w *written) WriteHeader(status int) { w.status = status }

@@ -10,7 +10,6 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/stint-io/stint/internal/edge/auth"
-	"github.com/stint-io/stint/shard"
 )
 
 // registry registers each procedure once for both ports: connect answers on the port of every protocol, grpc-go on a
@@ -30,19 +29,14 @@ func (d *registry) handle(op auth.Op, path string, handler http.Handler) {
 	d.mux.Handle(path, handler)
 }
 
-// passing returns the registry for procedures that an edge leaves to the nodes of its cluster.
-func (d registry) passing(c *Config) *registry {
-	if c.Upstream != nil {
-		d.upstream, d.endLeases = &http.Client{Transport: c.Upstream}, c.EndLeases
-	}
-	return &d
-}
+// readOnly marks a procedure that may be called with HTTP GET.
+var readOnly = connect.WithIdempotency(connect.IdempotencyNoSideEffects)
 
 // change registers a procedure that changes something. Its handler gets the caller's name for the audit log.
 func change[Req, Res any, P pointer[Req]](d *registry, op auth.Op, procedure string,
 	answer func(ctx context.Context, who string, m P) (*Res, error)) {
 	unary(d, op, procedure, func(ctx context.Context, m P) (*Res, error) {
-		who, err := callerOf(ctx)
+		who, err := actorOf(ctx)
 		if err != nil {
 			return nil, err
 		}
@@ -83,34 +77,10 @@ func serve[Req, Res any, P pointer[Req]](
 	answer func(context.Context, *call[Req, P]) (*Res, error),
 ) (*Res, *connect.Error) {
 	began := time.Now()
-	ctx, cancel := g.bounded(ctx)
+	ctx, cancel := g.withDeadline(ctx)
 	defer cancel()
 	response, err := answer(ctx, c)
 	return response, g.coded(ctx, procedure, began, err)
-}
-
-// admitted answers a call if there is time left, its message could be read, and there is room for it.
-func admitted[Req, Res any, P pointer[Req]](
-	ctx context.Context, c *call[Req, P], answer func(context.Context, P) (*Res, error),
-) (*Res, error) {
-	if err := ctx.Err(); err != nil {
-		return nil, err
-	}
-	if err := c.problem(); err != nil {
-		return nil, err
-	}
-	if err := enter(ctx, P(&c.message)); err != nil {
-		return nil, err
-	}
-	return answer(ctx, &c.message)
-}
-
-// problem returns the reason why the message cannot be read, or nil.
-func (c *call[M, P]) problem() error {
-	if c.fault == nil {
-		return nil
-	}
-	return shard.Invalidf("message", "%s", plain(c.fault))
 }
 
 // serveGRPC registers a procedure with grpc-go. Unary procedures are registered as streams as well: grpc-go's unary

@@ -3,70 +3,13 @@ package api
 import (
 	"context"
 	"errors"
-	"io"
-	"math"
-	"net/http"
-	"sync"
-	"time"
 
 	"connectrpc.com/connect"
 	"google.golang.org/grpc"
 
-	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
-	"github.com/stint-io/stint/api/gen/stint/v1/stintv1connect"
 	"github.com/stint-io/stint/internal/edge/auth"
 	"github.com/stint-io/stint/shard"
 )
-
-// batchesAtOnce is the number of batches of one stream that are decided at once: enough to read the next batches and
-// write the last ones while a commit is under way. HTTP/2's flow control holds back a client that sends more.
-const batchesAtOnce = 8
-
-// streams answers LimitService.CheckStream.
-type streams struct {
-	limits   limitService
-	gate     *gatekeeper
-	draining context.Context
-	readers  *sync.WaitGroup
-}
-
-type batchCall = call[stintv1.CheckBatchRequest, *stintv1.CheckBatchRequest]
-
-// link is one stream on either port. receive and send may be called concurrently. receive returns io.EOF after the
-// client's last message, and an error after the handler of the stream has returned.
-type link struct {
-	receive func() (*batchCall, error)
-	send    func(*stintv1.CheckBatchResponse) error
-}
-
-func (s streams) register(d *registry) {
-	procedure := stintv1connect.LimitServiceCheckStreamProcedure
-	d.handle(auth.Check, procedure, connect.NewBidiStreamHandler(procedure, s.serveConnect, codecs, gzipped,
-		connect.WithReadMaxBytes(bodyBytesMax)))
-	d.serveGRPC(procedure, grpc.StreamDesc{Handler: s.serveGRPC, ClientStreams: true, ServerStreams: true})
-}
-
-func (s streams) serveConnect(
-	ctx context.Context, stream *connect.BidiStream[batchCall, stintv1.CheckBatchResponse],
-) error {
-	x := exchangeOf(ctx)
-	x.request.left = math.MaxInt - 1 // each message has the bound of a body
-	if err := x.beginStream(); err != nil {
-		return streamError(err)
-	}
-	return streamError(s.serve(ctx, link{
-		receive: func() (*batchCall, error) {
-			c, err := stream.Receive()
-			if connect.CodeOf(err) == connect.CodeResourceExhausted {
-				err = shard.Invalidf("message", "%s", errTooLarge)
-			}
-			return c, err
-		},
-		send: func(m *stintv1.CheckBatchResponse) error {
-			return x.sendOne(func() error { return stream.Send(m) })
-		},
-	}))
-}
 
 // streamer serves a procedure that answers one message with several.
 type streamer[Req, Res any, P pointer[Req]] func(ctx context.Context, c *call[Req, P], send func(*Res) error) error
@@ -93,31 +36,9 @@ func (serve streamer[Req, Res, P]) grpc(_ any, stream grpc.ServerStream) error {
 	return streamErrorGRPC(stream, serve(stream.Context(), &c, func(m *Res) error { return stream.SendMsg(m) }))
 }
 
-// beginStream lifts the deadline of one request: net/http goes on reading, to detect when the client leaves.
-func (x *exchange) beginStream() error { return x.deadline((*http.ResponseController).SetReadDeadline) }
-
-// sendOne sends one message of a stream with its own deadline for the client to read it: the pause between two messages
-// may be long.
-func (x *exchange) sendOne(send func() error) error {
-	x.answer.begun = false
-	if err := send(); err != nil {
-		return err
-	}
-	return x.deadline((*http.ResponseController).SetWriteDeadline)
-}
-
-// deadline lifts a deadline. A writer without deadlines is not a connection: it waits for no client.
-func (x *exchange) deadline(set func(*http.ResponseController, time.Time) error) error {
-	err := set(http.NewResponseController(x.answer.ResponseWriter), time.Time{})
-	if errors.Is(err, http.ErrNotSupported) {
-		return nil
-	}
-	return err
-}
-
 // streamError gives the error of a stream its code, if it is one of ours.
 func streamError(err error) error {
-	if ours(err) {
+	if isOwnError(err) {
 		return codedError(err)
 	}
 	return err
@@ -125,172 +46,16 @@ func streamError(err error) error {
 
 // streamErrorGRPC is streamError for grpc-go.
 func streamErrorGRPC(stream grpc.ServerStream, err error) error {
-	if ours(err) {
+	if isOwnError(err) {
 		return grpcError(stream, codedError(err))
 	}
 	return err
 }
 
-// ours reports whether an error is this package's and has no code yet. The libraries' errors concern clients that have
-// gone, or malformed messages.
-func ours(err error) bool {
+// isOwnError reports whether an error is this package's and has no code yet. The libraries' errors concern clients that
+// have gone, or malformed messages.
+func isOwnError(err error) bool {
 	var failure *shard.Error
 	var refusal *auth.Refusal
 	return errors.As(err, &failure) || errors.As(err, &refusal) || errors.Is(err, context.DeadlineExceeded)
-}
-
-func (s streams) serveGRPC(_ any, stream grpc.ServerStream) error {
-	return streamErrorGRPC(stream, s.serve(stream.Context(), link{
-		receive: func() (*batchCall, error) {
-			c := &batchCall{}
-			return c, stream.RecvMsg(c)
-		},
-		send: func(m *stintv1.CheckBatchResponse) error { return stream.SendMsg(m) },
-	}))
-}
-
-// errDraining ends a stream. Batches without an answer were not counted: all batches that were read are answered first.
-var errDraining = &shard.Error{Code: shard.Draining,
-	Message: "this node stops; batches that have no answer were not counted; send them on a new stream"}
-
-// serve answers a stream until the client has sent its last message, a batch is wrong, or the node drains. In each case
-// the batches under way are answered first, and nothing after them is counted.
-func (s streams) serve(ctx context.Context, l link) error {
-	ctx, cancel := context.WithCancel(ctx)
-	var deciding sync.WaitGroup
-	defer deciding.Wait()
-	defer cancel()
-	ended := make(chan struct{})
-	defer close(ended)
-	incoming := s.read(ended, l)
-	draining := s.draining.Done()
-	var begun []*streamedBatch
-	var end error
-	defer func() {
-		for _, b := range begun {
-			s.gate.admission.give(b.weight)
-		}
-	}()
-	for {
-		next, first := incoming, (chan *stintv1.CheckBatchResponse)(nil)
-		if len(begun) > 0 {
-			first = begun[0].answer
-		}
-		switch {
-		case end != nil && first == nil && errors.Is(end, io.EOF):
-			return nil
-		case end != nil && first == nil:
-			return end
-		case end != nil:
-			next, draining = nil, nil
-		case s.draining.Err() != nil: // checked here: select could choose a batch that has arrived
-			end = errDraining
-			continue
-		case len(begun) == batchesAtOnce:
-			next = nil
-		}
-		select {
-		case r := <-next:
-			var b *streamedBatch
-			if b, end = s.begin(ctx, r, &deciding); end == nil {
-				begun = append(begun, b)
-			}
-		case answer := <-first:
-			err := l.send(answer)
-			s.gate.admission.give(begun[0].weight)
-			if begun = begun[1:]; err != nil {
-				return err
-			}
-		case <-draining:
-			end = errDraining
-		}
-	}
-}
-
-// received is a message of a stream, or the reason why there are no more.
-type received struct {
-	call *batchCall
-	err  error
-}
-
-// read passes on the messages of a stream until ended is closed. Its goroutine ends shortly after the stream's handler:
-// a server that closes waits for readers. It also passes on that the client has gone, since the handler waits for that.
-func (s streams) read(ended <-chan struct{}, l link) <-chan received {
-	incoming := make(chan received)
-	s.readers.Go(func() {
-		for {
-			c, err := l.receive()
-			select {
-			case incoming <- received{c, err}:
-			case <-ended:
-				return
-			}
-			if err != nil {
-				return
-			}
-		}
-	})
-	return incoming
-}
-
-// streamedBatch is a batch under way, which is a call of its own: it is the context that carries its exchange.
-type streamedBatch struct {
-	context.Context // of the stream
-	exchange
-	began  time.Time
-	answer chan *stintv1.CheckBatchResponse // of capacity 1: the deciding goroutine never waits
-	weight int64                            // room taken
-}
-
-// Value implements context.Context.
-func (b *streamedBatch) Value(key any) any {
-	if key == (exchangeKey{}) {
-		return &b.exchange
-	}
-	return b.Context.Value(key)
-}
-
-// begin starts the decision of a batch. On an error (a wrong batch, or no room) it was not begun.
-func (s streams) begin(ctx context.Context, r received, deciding *sync.WaitGroup) (*streamedBatch, error) {
-	if r.err != nil {
-		return nil, r.err
-	}
-	stream := exchangeOf(ctx)
-	b := &streamedBatch{weight: weigh(&r.call.message), began: time.Now()}
-	b.answer = make(chan *stintv1.CheckBatchResponse, 1)
-	b.exchange = exchange{header: stream.header, remote: stream.remote, port: stream.port, admission: stream.admission,
-		message: &r.call.message}
-	b.Context = ctx
-	err := r.call.problem()
-	if err == nil { // the token may have been revoked since the stream began
-		//mutant:stream-asked-once
-		if refusal := s.gate.stillAdmits(stream, stintv1connect.LimitServiceCheckStreamProcedure); refusal != nil {
-			err = refusal
-		}
-	}
-	b.caller = stream.caller
-	if err == nil {
-		err = batchProblem(&r.call.message)
-	}
-	if err == nil && !s.gate.admission.take(b.weight) {
-		err = errNoRoom
-	}
-	if err != nil {
-		s.ended(b, err)
-		return nil, err
-	}
-	b.trace = stream.trace.Batch()
-	deciding.Go(func() {
-		ctx, cancel := context.WithTimeout(b, s.gate.timeout)
-		defer cancel()
-		answer := s.limits.decideBatch(ctx, callerIn(b), &r.call.message)
-		s.ended(b, nil)
-		b.answer <- answer
-	})
-	return b, nil
-}
-
-// ended reports the end of a batch.
-func (s streams) ended(b *streamedBatch, err error) {
-	s.gate.coded(b, stintv1connect.LimitServiceCheckStreamProcedure, b.began, err)
 }

@@ -46,7 +46,7 @@
 //
 // # Events
 //
-// An admitted call has an exchange, which gathers its event (package internal/observe/decisions): keyEdge.Decide adds
+// An admitted call has an exchange, which gathers its event (package internal/observe/decisions): keyHasher.Decide adds
 // requests and decisions, and reporter.ended completes the event when the answer is made, and passes it to the
 // listeners: traces, metrics, the log of calls, watchers, and the decision log. Each batch of a stream is a call with
 // an exchange of its own.

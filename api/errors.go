@@ -5,7 +5,6 @@ import (
 	"errors"
 	"strconv"
 	"strings"
-	"time"
 
 	"connectrpc.com/connect"
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
@@ -61,14 +60,50 @@ func codeOfShard(code shard.Code) connect.Code {
 	return connect.CodeInternal
 }
 
+func codeOfRefusal(r *auth.Refusal) connect.Code {
+	switch r.Kind {
+	case auth.NotGranted:
+		return connect.CodePermissionDenied
+	case auth.Unavailable:
+		return connect.CodeUnavailable
+	}
+	return connect.CodeUnauthenticated
+}
+
+// codeNameOf returns the name of an error's code.
+func codeNameOf(err *shard.Error) string { return codeOf(err).String() }
+
 // failureOf translates an error into a message: the detail of a call's error, or the answer to one check of a batch.
 func failureOf(err error) *stintv1.Failure {
 	var failure *shard.Error
 	return &stintv1.Failure{
 		Code:         codeOf(err).String(),
-		Message:      told(err),
+		Message:      errorText(err),
 		MaybeApplied: errors.As(err, &failure) && failure.MaybeApplied(),
 	}
+}
+
+// failureText returns the text of a failure of this node. Such texts are about nodes and shards, and repeat nothing of
+// a request.
+func failureText(err error) string {
+	failure, ok := errors.AsType[*shard.Error](err)
+	if !ok {
+		return ""
+	}
+	switch failure.Code {
+	case shard.NotOwner, shard.Overloaded, shard.Draining, shard.Unavailable, shard.SessionGone, shard.UnknownOutcome:
+		const most = 300
+		return shortened(failure.Message, most)
+	}
+	return ""
+}
+
+// protoErrorText removes the prefix of the protobuf library's errors and shortens the text. The space in that prefix is
+// one of two characters, chosen at random for each build of a program.
+func protoErrorText(err error) string {
+	const most = 300
+	text := strings.TrimPrefix(err.Error(), "proto:")
+	return shortened(strings.TrimLeft(text, " \u00a0"), most)
 }
 
 // codedError returns the error of a whole call.
@@ -76,7 +111,7 @@ func codedError(err error) *connect.Error {
 	if passed, ok := errors.AsType[*connect.Error](err); ok {
 		return passed // of the node that has answered in an edge's place
 	}
-	coded := connect.NewError(codeOf(err), errors.New(told(err)))
+	coded := connect.NewError(codeOf(err), errors.New(errorText(err)))
 	addDetail(coded, failureOf(err))
 	if coded.Code() == connect.CodeUnavailable {
 		addRetryDelay(coded, err)
@@ -86,7 +121,7 @@ func codedError(err error) *connect.Error {
 
 // failed returns the error of a call that never reached a handler.
 func failed(code connect.Code, message string) *connect.Error {
-	message = shortened(message, toldMost)
+	message = shortened(message, errorTextMax)
 	coded := connect.NewError(code, errors.New(message))
 	addDetail(coded, &stintv1.Failure{Code: code.String(), Message: message})
 	return coded
@@ -102,19 +137,20 @@ func addRetryDelay(coded *connect.Error, err error) {
 }
 
 // addDetail drops a detail that cannot be marshaled, so that the call still gets its answer. That never happens,
-// because every text is UTF-8 at this point (told).
+// because every text is UTF-8 at this point (errorText).
 func addDetail(coded *connect.Error, detail proto.Message) {
 	if d, err := connect.NewErrorDetail(detail); err == nil {
 		coded.AddDetail(d)
 	}
 }
 
-// toldMost bounds the text of an error in bytes; an answer contains it three times. The longest text lists twenty
+// errorTextMax bounds the text of an error in bytes; an answer contains it three times. The longest text lists twenty
 // problems of a policies file, and gRPC sends it in a header.
-const toldMost = 6 << 10
+const errorTextMax = 6 << 10
 
-// told returns the text of an error as UTF-8, even if it repeats part of a request: other text cannot be marshaled.
-func told(err error) string { return shortened(err.Error(), toldMost) }
+// errorText returns the text of an error as UTF-8, even if it repeats part of a request: other text cannot be
+// marshaled.
+func errorText(err error) string { return shortened(err.Error(), errorTextMax) }
 
 // shortened returns a text as UTF-8 of at most so many bytes.
 func shortened(text string, most int) string {
@@ -124,12 +160,4 @@ func shortened(text string, most int) string {
 	return strings.ToValidUTF8(text, "\ufffd")
 }
 
-// seconds rounds up, so that a retry after this wait is never too early.
-func seconds(span limit.Span) int64 {
-	const second = limit.Span(time.Second / time.Microsecond)
-	whole := span / second
-	if span%second > 0 {
-		whole++
-	}
-	return int64(whole)
-}
+var errorWriter = connect.NewErrorWriter()

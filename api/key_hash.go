@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/stint-io/stint/internal/edge/keyhash"
+	"github.com/stint-io/stint/internal/observe/decisions"
+	"github.com/stint-io/stint/internal/observe/trace"
 	"github.com/stint-io/stint/policy"
 	"github.com/stint-io/stint/shard"
 )
@@ -39,30 +41,61 @@ func (of KeysOf) hash(namespace, key string) (string, error) {
 	return hash, nil
 }
 
-// keyEdge is the Decider of all client requests. It hashes keys in namespaces that require it, so that code behind it
+// keyHasher is the Decider of all client requests. It hashes keys in namespaces that require it, so that code behind it
 // never sees plain keys, and puts the client's keys back into the answers. Code above it sees plain keys, which grants
 // refer to. Forget, Audit and ListUsage have keys that are not those of entries, and hash them themselves. (R22.)
-type keyEdge struct {
+type keyHasher struct {
 	Decider
 	keys     KeysOf
 	policies func() *policy.Set
 }
 
+// Decide implements Decider. It adds requests about keys to the event of the call.
+func (e keyHasher) Decide(ctx context.Context, requests []shard.Request) []shard.Result {
+	x, _ := ctx.Value(exchangeKey{}).(*exchange)
+	if x == nil || len(requests) == 0 || !decides(requests[0].Op) {
+		results, _ := e.decide(ctx, requests)
+		return results
+	}
+	asked := decisions.Asked{Requests: requests, Policies: e.policies(), Span: x.trace.Check()}
+	if asked.Span != nil {
+		for i := range requests {
+			requests[i].Trace = asked.Span
+		}
+	}
+	asked.Results, asked.Stored = e.decide(ctx, requests)
+	trace.Decided(asked.Span)
+	x.event.Ask(asked)
+	return asked.Results
+}
+
+// decides reports whether an operation concerns what a key may use. The others ask every shard at once, or concern more
+// than keys.
+func decides(op shard.Op) bool {
+	switch op {
+	case shard.Check, shard.Peek, shard.Get, shard.Count, shard.Partial, shard.Reserve, shard.Settle, shard.Reset,
+		shard.SetUsed, shard.AddUsed, shard.Block, shard.Unblock, shard.PutOverride, shard.DeleteOverride,
+		shard.CorrectUsage:
+		return true
+	}
+	return false
+}
+
 // decide marks the hashed requests, so that the ids of their decisions say so, and returns the requests as decided, or
 // nil if they are unchanged.
-func (e keyEdge) decide(
+func (e keyHasher) decide(
 	ctx context.Context, requests []shard.Request,
 ) (results []shard.Result, stored []shard.Request) {
 	for i := range requests {
-		if by, err := e.of(&requests[i]); by != nil || err != nil {
+		if by, err := e.hasherOf(&requests[i]); by != nil || err != nil {
 			return e.decideHashed(ctx, requests)
 		}
 	}
 	return e.Decider.Decide(ctx, requests), nil
 }
 
-// of returns the hasher of a request's keys, or nil.
-func (e keyEdge) of(r *shard.Request) (*keyhash.Namespace, *shard.Error) {
+// hasherOf returns the hasher of a request's keys, or nil.
+func (e keyHasher) hasherOf(r *shard.Request) (*keyhash.Namespace, *shard.Error) {
 	switch {
 	case r.Op.AboutShard(), r.Op == shard.Settle && !r.Settlement.Target.Hashed:
 		return nil, nil
@@ -71,7 +104,7 @@ func (e keyEdge) of(r *shard.Request) (*keyhash.Namespace, *shard.Error) {
 }
 
 // decideHashed hashes the keys that must be hashed, and decides the requests.
-func (e keyEdge) decideHashed(
+func (e keyHasher) decideHashed(
 	ctx context.Context, requests []shard.Request,
 ) (results []shard.Result, stored []shard.Request) {
 	hashed, refused := make([]shard.Request, 0, len(requests)), []*shard.Error(nil)
@@ -109,9 +142,9 @@ func (e keyEdge) decideHashed(
 }
 
 // hashed returns a request as it is decided, and marks the caller's.
-func (e keyEdge) hashed(r *shard.Request) (shard.Request, *shard.Error) {
+func (e keyHasher) hashed(r *shard.Request) (shard.Request, *shard.Error) {
 	below := *r
-	by, err := e.of(r)
+	by, err := e.hasherOf(r)
 	if err != nil || by == nil {
 		return below, err //mutant:plain-key-without-the-secret
 	}
@@ -171,7 +204,7 @@ func revealText(text string, hashed, sent []shard.Entry) string {
 }
 
 // stale wraps Config.Stale. It does not answer a request with keys that cannot be hashed: Decide gives the reason.
-func (e keyEdge) stale(
+func (e keyHasher) stale(
 	read func(shard.Request) (shard.Decision, time.Duration, bool),
 ) func(shard.Request) (shard.Decision, time.Duration, bool) {
 	if read == nil {

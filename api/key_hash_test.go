@@ -49,7 +49,7 @@ func newHashingWorld(t *testing.T) *world {
 	return w
 }
 
-// below returns what has come through the edge, as text.
+// below returns what has come through keyHasher, as text.
 func (w *world) below() string {
 	requests := w.decider.requests()
 	text, err := json.Marshal(requests)
@@ -432,13 +432,13 @@ func TestForgetOfAHashedKey(t *testing.T) {
 	}
 }
 
-// The cost of the edge in a check: nothing on the heap while keys stay plain.
+// The cost of hashing keys in a check: nothing on the heap while keys stay plain.
 func BenchmarkKeyEdge(b *testing.B) {
-	edge := keyEdge{Decider: quickDecider{}, keys: hashShop}
+	hasher := keyHasher{Decider: quickDecider{}, keys: hashShop}
 	for _, c := range []struct {
 		name, namespace string
 		decider         Decider
-	}{{"no edge", "office", quickDecider{}}, {"plain", "office", edge}, {"hashed", "shop", edge}} {
+	}{{"no edge", "office", quickDecider{}}, {"plain", "office", hasher}, {"hashed", "shop", hasher}} {
 		b.Run(c.name, func(b *testing.B) {
 			requests := make([]shard.Request, 1)
 			b.ReportAllocs()
@@ -452,11 +452,11 @@ func BenchmarkKeyEdge(b *testing.B) {
 }
 
 func TestAnEdgeForPlainKeysAllocatesNothing(t *testing.T) {
-	edge := keyEdge{Decider: quickDecider{}, keys: hashShop}
+	hasher := keyHasher{Decider: quickDecider{}, keys: hashShop}
 	requests := []shard.Request{{Op: shard.Check, Namespace: "office",
 		Entries: []shard.Entry{{Policy: "per-ip", Key: plainKey, Cost: 1}}}}
 	without := testing.AllocsPerRun(100, func() { quickDecider{}.Decide(t.Context(), requests) })
-	if with := testing.AllocsPerRun(100, func() { edge.Decide(t.Context(), requests) }); with != without {
+	if with := testing.AllocsPerRun(100, func() { hasher.Decide(t.Context(), requests) }); with != without {
 		t.Errorf("%v allocations, without an edge %v", with, without)
 	}
 }

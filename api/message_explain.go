@@ -34,12 +34,12 @@ func explainAllowed(r *shard.Request, d *shard.Decision) string {
 	case d.ShadowDenied:
 		return "Allowed, as the limits that would have denied are shadowed."
 	case d.HoldExpires > 0:
-		return fmt.Sprintf("Allowed, and held until %s, for %s.", clock(d.HoldExpires),
-			length(limit.Span(d.HoldExpires-d.DecidedAt)))
+		return fmt.Sprintf("Allowed, and held until %s, for %s.", instantText(d.HoldExpires),
+			spanText(limit.Span(d.HoldExpires-d.DecidedAt)))
 	case r.Op == shard.Partial:
 		return "Allowed, as far as there is room."
 	case d.Leased():
-		return fmt.Sprintf("Allowed from a lease of %s ago, which is counted as used since then.", length(d.Age))
+		return fmt.Sprintf("Allowed from a lease of %s ago, which is counted as used since then.", spanText(d.Age))
 	}
 	return "Allowed."
 }
@@ -54,13 +54,13 @@ func explainDenied(d *shard.Decision) string {
 	}
 	if d.Repeated() {
 		counted = fmt.Sprintf(map[bool]string{false: "Denied", true: "Challenged"}[d.Challenged()]+" %s ago, and "+
-			"repeated without asking again, as the policy's deny_cache says.", length(d.Age))
+			"repeated without asking again, as the policy's deny_cache says.", spanText(d.Age))
 	}
 	if d.RetryAfter == limit.Never {
 		return counted + " No wait helps."
 	}
-	return fmt.Sprintf("%s Next admitted at %s, in %s.", counted, clock(toldAt(d)+limit.Time(d.RetryAfter)),
-		length(d.RetryAfter))
+	return fmt.Sprintf("%s Next admitted at %s, in %s.", counted, instantText(answeredAt(d)+limit.Time(d.RetryAfter)),
+		spanText(d.RetryAfter))
 }
 
 // explainPeek describes what would be decided, and for a denial its end and the limit that lasts longest.
@@ -79,15 +79,15 @@ func explainPeek(d *shard.Decision) string {
 		what += ", and no wait helps"
 	} else {
 		const second = limit.Span(time.Second / time.Microsecond)
-		wait, at := d.RetryAfter, toldAt(d)+limit.Time(d.RetryAfter)
+		wait, at := d.RetryAfter, answeredAt(d)+limit.Time(d.RetryAfter)
 		if wait > second { // rounded up, so that no retry is too early
 			wait, at = (wait+second-1)/second*second, (at+limit.Time(second)-1)/limit.Time(second)*limit.Time(second)
 		}
-		until, day := clock(at), len("2006-01-02T")
-		if today := clock(toldAt(d)); until[:day] == today[:day] {
+		until, day := instantText(at), len("2006-01-02T")
+		if today := instantText(answeredAt(d)); until[:day] == today[:day] {
 			until = until[day:]
 		}
-		what += fmt.Sprintf(" until %s (in %s)", until, length(wait))
+		what += fmt.Sprintf(" until %s (in %s)", until, spanText(wait))
 	}
 	var by *shard.LimitStatus
 	for i := range d.Limits {
@@ -107,7 +107,7 @@ func explainPeek(d *shard.Decision) string {
 // explainState describes the result of a Get in words: one sentence for each limit and each lockout.
 func explainState(policies *policy.Set, r *shard.Request, d *shard.Decision) string {
 	text := explanation{policies: policies, request: *r, decision: *d}
-	fmt.Fprintf(&text, "At %s.", clock(d.DecidedAt))
+	fmt.Fprintf(&text, "At %s.", instantText(d.DecidedAt))
 	text.limits()
 	return text.String()
 }
@@ -166,7 +166,7 @@ func (e *explanation) fired(s *shard.LimitStatus) {
 		}
 		until := "for ever"
 		if f.Ends <= timestampMax {
-			until = "until " + clock(f.Ends)
+			until = "until " + instantText(f.Ends)
 		}
 		fmt.Fprintf(e, " Threshold %d%s has fired, %s.", f.Units, of, until)
 	}
@@ -189,7 +189,8 @@ func (e *explanation) lockout(s *shard.LimitStatus) {
 	if decisions.BlockName(s) == "block" {
 		e.WriteString("by hand ")
 	}
-	fmt.Fprintf(e, "until %s, for %s", clock(s.BlockedUntil), length(limit.Span(s.BlockedUntil-toldAt(&e.decision))))
+	fmt.Fprintf(e, "until %s, for %s", instantText(s.BlockedUntil),
+		spanText(limit.Span(s.BlockedUntil-answeredAt(&e.decision))))
 	if !s.Blocked {
 		e.WriteString("; would deny, but is shadowed")
 	}
@@ -210,11 +211,12 @@ func verdict(s *shard.LimitStatus) string {
 
 // ahead describes the change that time will bring.
 func (e *explanation) ahead(s *shard.LimitStatus) string {
-	now := toldAt(&e.decision)
+	now := answeredAt(&e.decision)
 	rule, _ := decisions.Rule(e.policies, &e.request, s)
 	switch {
 	case s.RetryAfter > 0:
-		return fmt.Sprintf("; next admitted at %s, in %s", clock(now+limit.Time(s.RetryAfter)), length(s.RetryAfter))
+		return fmt.Sprintf("; next admitted at %s, in %s", instantText(now+limit.Time(s.RetryAfter)),
+			spanText(s.RetryAfter))
 	case s.RetryAfter == limit.Never:
 		return "; no wait helps"
 	case rule.Algorithm == limit.Concurrency:
@@ -228,7 +230,7 @@ func (e *explanation) ahead(s *shard.LimitStatus) string {
 	if rule.Algorithm == limit.Calendar {
 		what = "the " + period(rule.Cycle) + " ends"
 	}
-	return fmt.Sprintf("; %s at %s, in %s", what, clock(s.ResetAt), length(limit.Span(s.ResetAt-now)))
+	return fmt.Sprintf("; %s at %s, in %s", what, instantText(s.ResetAt), spanText(limit.Span(s.ResetAt-now)))
 }
 
 // period names the period of a calendar limit.
@@ -239,39 +241,4 @@ func period(c *limit.Cycle) string {
 		unit = fmt.Sprintf("period of %d %ss", c.Every, unit)
 	}
 	return unit + " in " + c.Zone.String()
-}
-
-func clock(t limit.Time) string {
-	return time.UnixMicro(int64(t)).UTC().Format("2006-01-02T15:04:05.999999Z")
-}
-
-// length formats a span for display. It uses whole days where a time.Duration, which counts nanoseconds, would
-// overflow.
-func length(span limit.Span) string {
-	const day = limit.Span(24 * time.Hour / time.Microsecond)
-	if span > 100_000*day {
-		return fmt.Sprintf("%d days", span/day)
-	}
-	return DurationText(time.Duration(span) * time.Microsecond)
-}
-
-// DurationText formats a wait for display: like policy.SpanText, but 29d23h18m instead of 719h18m. From two days on it
-// uses whole minutes, rounded up, so that no retry is too early. d must be whole microseconds, as all spans are.
-func DurationText(d time.Duration) string {
-	const day = 24 * time.Hour
-	if d < 2*day {
-		return policy.SpanText(limit.Span(d.Microseconds()))
-	}
-	minutes := d.Truncate(time.Minute)
-	if minutes < d {
-		minutes += time.Minute
-	}
-	text := fmt.Sprintf("%dd", minutes/day)
-	if hours := minutes % day / time.Hour; hours > 0 {
-		text += fmt.Sprintf("%dh", hours)
-	}
-	if rest := minutes % time.Hour / time.Minute; rest > 0 {
-		text += fmt.Sprintf("%dm", rest)
-	}
-	return text
 }

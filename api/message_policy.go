@@ -25,12 +25,12 @@ func PolicyMessages(set *policy.Set) []*stintv1.Policy {
 // policyOf translates a policy: the fields of the messages have the names of the fields in a policies file.
 func policyOf(p *policy.Policy) *stintv1.Policy {
 	m := &stintv1.Policy{Name: p.Name}
-	fill(m.ProtoReflect(), p.Node())
+	fillMessage(m.ProtoReflect(), p.Node())
 	return m
 }
 
-// fill sets the fields of a message to those of a mapping.
-func fill(m protoreflect.Message, n *yaml.Node) {
+// fillMessage sets the fields of a message to those of a mapping.
+func fillMessage(m protoreflect.Message, n *yaml.Node) {
 	switch of := m.Interface().(type) {
 	case *durationpb.Duration:
 		length, _ := policy.ParseDuration(n.Value) // as written by policy.SpanText
@@ -42,7 +42,7 @@ func fill(m protoreflect.Message, n *yaml.Node) {
 			name = "percent"
 		}
 		field := m.Descriptor().Fields().ByTextName(name)
-		m.Set(field, scalarOf(field, &yaml.Node{Value: strings.TrimSuffix(n.Value, "%")}))
+		m.Set(field, nodeScalar(field, &yaml.Node{Value: strings.TrimSuffix(n.Value, "%")}))
 		return
 	case *stintv1.Tier:
 		n = tierTree(n)
@@ -53,16 +53,16 @@ func fill(m protoreflect.Message, n *yaml.Node) {
 		case field.IsList():
 			for _, item := range v.Content {
 				list := m.Mutable(field).List()
-				list.Append(valueOf(field, item, list.NewElement))
+				list.Append(nodeValue(field, item, list.NewElement))
 			}
 		case field.IsMap():
 			entries := m.Mutable(field).Map()
 			for j := 0; j < len(v.Content); j += 2 {
 				key := protoreflect.ValueOfString(v.Content[j].Value).MapKey()
-				entries.Set(key, valueOf(field.MapValue(), v.Content[j+1], entries.NewValue))
+				entries.Set(key, nodeValue(field.MapValue(), v.Content[j+1], entries.NewValue))
 			}
 		default:
-			m.Set(field, valueOf(field, v, func() protoreflect.Value { return m.NewField(field) }))
+			m.Set(field, nodeValue(field, v, func() protoreflect.Value { return m.NewField(field) }))
 		}
 	}
 }
@@ -82,17 +82,17 @@ func tierTree(n *yaml.Node) *yaml.Node {
 	return tier
 }
 
-// valueOf makes the value of a field, in a new message if it is one.
-func valueOf(field protoreflect.FieldDescriptor, n *yaml.Node, fresh func() protoreflect.Value) protoreflect.Value {
+// nodeValue makes the value of a field, in a new message if it is one.
+func nodeValue(field protoreflect.FieldDescriptor, n *yaml.Node, fresh func() protoreflect.Value) protoreflect.Value {
 	if field.Message() == nil {
-		return scalarOf(field, n)
+		return nodeScalar(field, n)
 	}
 	v := fresh()
-	fill(v.Message(), n)
+	fillMessage(v.Message(), n)
 	return v
 }
 
-func scalarOf(field protoreflect.FieldDescriptor, n *yaml.Node) protoreflect.Value {
+func nodeScalar(field protoreflect.FieldDescriptor, n *yaml.Node) protoreflect.Value {
 	switch field.Kind() {
 	case protoreflect.BoolKind:
 		return protoreflect.ValueOfBool(n.Value == "true")
@@ -116,4 +116,13 @@ func scalarOf(field protoreflect.FieldDescriptor, n *yaml.Node) protoreflect.Val
 // wordPrefix is the prefix of a file's words in the names of an enum: ON_EXPIRE_.
 func wordPrefix(e protoreflect.EnumDescriptor) string {
 	return strings.TrimSuffix(string(e.Values().ByNumber(0).Name()), "UNSPECIFIED")
+}
+
+// tierLimitMessages translates the changes of an override.
+func tierLimitMessages(limits map[string]policy.TierLimit) map[string]*stintv1.TierLimit {
+	messages := make(map[string]*stintv1.TierLimit, len(limits))
+	for name, l := range limits {
+		messages[name] = &stintv1.TierLimit{Quota: l.Quota, Refill: l.Refill, Rate: l.Rate}
+	}
+	return messages
 }

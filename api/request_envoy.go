@@ -3,9 +3,11 @@ package api
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	ratelimitv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
 	rlsv3 "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+	typev3 "github.com/envoyproxy/go-control-plane/envoy/type/v3"
 
 	"github.com/stint-io/stint/internal/edge/auth"
 	"github.com/stint-io/stint/limit"
@@ -155,6 +157,42 @@ func envoyHits(m *rlsv3.RateLimitRequest, d *ratelimitv3.RateLimitDescriptor) ui
 		return own.GetValue()
 	}
 	return uint64(max(m.GetHitsAddend(), 1))
+}
+
+// envoyOverridePolicy is the label, in place of a policy, of limits that Envoy has sent.
+const envoyOverridePolicy = "envoy-override"
+
+// envoyOverride returns the entry of a limit that Envoy has sent with a descriptor. It replaces the rule, and has a
+// counter of its own for each unit.
+func envoyOverride(
+	path, domain string, d *ratelimitv3.RateLimitDescriptor, pairs []policy.EnvoyEntry, hits uint64,
+) (shard.Entry, error) {
+	e := shard.Entry{Policy: envoyOverridePolicy, Cost: hits}
+	times := uint64(1)
+	if m := d.Limit.GetUnitMultiplier(); m != nil {
+		times = uint64(m.GetValue())
+	}
+	for _, u := range envoyUnits {
+		if u.override != d.Limit.GetUnit() || u.override == typev3.RateLimitUnit_UNKNOWN {
+			continue
+		}
+		if times == 0 || times > uint64(limit.MaxPeriod/u.span) {
+			return e, shard.Invalidf(path+".limit.unit_multiplier",
+				"is %d: a limit's period is at least one unit and at most 100 years", times)
+		}
+		name := strings.ToLower(u.override.String())
+		if times > 1 {
+			name = fmt.Sprintf("%s-%d", name, times)
+		}
+		e.Limits = []policy.Limit{{Name: name, Limit: limit.Limit{Algorithm: limit.FixedWindow,
+			Quota: uint64(d.Limit.GetRequestsPerUnit()), Period: u.span * limit.Span(times)}}}
+		//mutant:descriptor-limits-merge
+		key := append(policy.AppendEscaped([]byte("domain="), domain), "|limit="+name+"|"...)
+		e.Key = string(policy.BoundKey(append(key, policy.DescriptorKey(pairs)...)))
+		return e, nil
+	}
+	return e, shard.Invalidf(path+".limit.unit", "is %s: second, minute, hour, day, month and year are units",
+		d.Limit.GetUnit())
 }
 
 // addRule adds the entries of a descriptor's rule.

@@ -22,7 +22,7 @@ import (
 func PoliciesOf(messages []*stintv1.Policy) (*policy.Set, error) {
 	nodes := make([]policy.Named, len(messages))
 	for i, m := range messages {
-		nodes[i] = named(m)
+		nodes[i] = namedPolicy(m)
 	}
 	set, err := policy.FromNodes(nodes)
 	return set, policyError(err)
@@ -41,7 +41,7 @@ func withRules(set *policy.Set, rules string) (*policy.Set, error) {
 // PolicyFrom reads one policy that a server has sent. The server has checked it, so the only error is a message that
 // cannot be read. The policy is in no Set, so it cannot be resolved.
 func PolicyFrom(m *stintv1.Policy) (*policy.Policy, error) {
-	p, err := policy.FromNode(named(m))
+	p, err := policy.FromNode(namedPolicy(m))
 	return p, policyError(err)
 }
 
@@ -90,8 +90,8 @@ func policyError(err error) error {
 	return &shard.Error{Code: shard.Invalid, Message: strings.Join(told, "; ")}
 }
 
-// named returns a policy as in a file.
-func named(m *stintv1.Policy) policy.Named {
+// namedPolicy returns a policy as in a file.
+func namedPolicy(m *stintv1.Policy) policy.Named {
 	n := treeOf(m.ProtoReflect())
 	if m.GetName() != "" {
 		n.Content = n.Content[2:] // the name, which is the first field
@@ -102,7 +102,7 @@ func named(m *stintv1.Policy) policy.Named {
 // treeOf returns a message as in a file: its fields have the same names there. Absent fields stay absent.
 func treeOf(m protoreflect.Message) *yaml.Node {
 	if of, is := m.Interface().(*durationpb.Duration); is {
-		return leaf(durationText(of), false)
+		return leafNode(durationText(of), false)
 	}
 	n := &yaml.Node{Kind: yaml.MappingNode}
 	fields := m.Descriptor().Fields()
@@ -128,7 +128,7 @@ func treeOf(m protoreflect.Message) *yaml.Node {
 				continue
 			}
 		}
-		n.Content = append(n.Content, leaf(string(field.Name()), false), v)
+		n.Content = append(n.Content, leafNode(string(field.Name()), false), v)
 	}
 	return n
 }
@@ -151,7 +151,7 @@ func fieldTree(field protoreflect.FieldDescriptor, v protoreflect.Value) *yaml.N
 		slices.Sort(names)
 		for _, name := range names {
 			of := v.Map().Get(protoreflect.ValueOfString(name).MapKey())
-			n.Content = append(n.Content, leaf(name, true), valueTree(field.MapValue(), of))
+			n.Content = append(n.Content, leafNode(name, true), valueTree(field.MapValue(), of))
 		}
 		return n
 	}
@@ -165,16 +165,16 @@ func valueTree(field protoreflect.FieldDescriptor, v protoreflect.Value) *yaml.N
 	case protoreflect.EnumKind:
 		value := field.Enum().Values().ByNumber(v.Enum())
 		if value == nil {
-			return leaf(strconv.Itoa(int(v.Enum())), false)
+			return leafNode(strconv.Itoa(int(v.Enum())), false)
 		}
-		return leaf(strings.ToLower(strings.TrimPrefix(string(value.Name()), wordPrefix(field.Enum()))), false)
+		return leafNode(strings.ToLower(strings.TrimPrefix(string(value.Name()), wordPrefix(field.Enum()))), false)
 	case protoreflect.BoolKind:
 		return &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!bool", Value: v.String()}
 	}
-	return leaf(v.String(), field.Kind() == protoreflect.StringKind)
+	return leafNode(v.String(), field.Kind() == protoreflect.StringKind)
 }
 
-func leaf(text string, quoted bool) *yaml.Node {
+func leafNode(text string, quoted bool) *yaml.Node {
 	n := &yaml.Node{Kind: yaml.ScalarNode, Value: text}
 	if quoted {
 		n.Style = yaml.DoubleQuotedStyle
@@ -192,22 +192,4 @@ func durationText(d *durationpb.Duration) string {
 	default:
 		return length.String()
 	}
-}
-
-// tierLimitsFrom reads the changes of an override, by the name of the limit.
-func tierLimitsFrom(messages map[string]*stintv1.TierLimit) map[string]policy.TierLimit {
-	limits := make(map[string]policy.TierLimit, len(messages))
-	for name, m := range messages {
-		limits[name] = policy.TierLimit{Quota: m.Quota, Refill: m.Refill, Rate: m.Rate}
-	}
-	return limits
-}
-
-// tierLimitMessages translates the changes of an override.
-func tierLimitMessages(limits map[string]policy.TierLimit) map[string]*stintv1.TierLimit {
-	messages := make(map[string]*stintv1.TierLimit, len(limits))
-	for name, l := range limits {
-		messages[name] = &stintv1.TierLimit{Quota: l.Quota, Refill: l.Refill, Rate: l.Rate}
-	}
-	return messages
 }

@@ -38,14 +38,14 @@ var errNoCluster = &shard.Error{Code: shard.Unavailable, Message: "this node doe
 func (s clusterService) status(ctx context.Context, _ *stintv1.StatusRequest) (*stintv1.StatusResponse, error) {
 	status, err := s.cluster.Status(ctx)
 	if err == nil && !callerIn(ctx).May(auth.Observe, auth.Target{}) {
-		status = whereabouts(status)
+		status = publicStatus(status)
 	}
 	return status, err
 }
 
-// whereabouts returns what every client may know: where the nodes answer, and which of them owns which shard, so that a
-// client can ask the owner directly.
-func whereabouts(s *stintv1.StatusResponse) *stintv1.StatusResponse {
+// publicStatus returns what every client may know: where the nodes answer, and which of them owns which shard, so that
+// a client can ask the owner directly.
+func publicStatus(s *stintv1.StatusResponse) *stintv1.StatusResponse {
 	known := &stintv1.StatusResponse{ClusterId: s.ClusterId, Partial: true}
 	for _, n := range s.Nodes {
 		known.Nodes = append(known.Nodes, &stintv1.Node{Id: n.Id, ApiAddr: n.ApiAddr, State: n.State,

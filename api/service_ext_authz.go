@@ -42,7 +42,7 @@ func (s extAuthzService) check(
 	ctx context.Context, c *call[authv3.CheckRequest, *authv3.CheckRequest],
 ) (*authv3.CheckResponse, error) {
 	x := exchangeOf(ctx)
-	w := &written{header: make(http.Header)}
+	w := &answerRecorder{header: make(http.Header)}
 	if err := c.problem(); err != nil { //mutant:unreadable-message-is-an-error
 		x.gate, x.gateCode = gates.Refuse(w, &gate.Refusal{Status: http.StatusBadRequest, Detail: err.Error()})
 		return extAuthzResponse(w), nil
@@ -78,7 +78,7 @@ func extAuthzQuestion(peer string, about *authv3.AttributeContext) *gate.Questio
 }
 
 // extAuthzResponse translates the answer of a gate.
-func extAuthzResponse(w *written) *authv3.CheckResponse {
+func extAuthzResponse(w *answerRecorder) *authv3.CheckResponse {
 	if w.status == http.StatusOK {
 		return &authv3.CheckResponse{Status: &spb.Status{}, HttpResponse: &authv3.CheckResponse_OkResponse{
 			OkResponse: &authv3.OkHttpResponse{

@@ -51,7 +51,7 @@ func (s limitService) forget(ctx context.Context, who string, m *stintv1.ForgetR
 			func(d *shard.Decision) { open += f.add(d) })
 		switch {
 		case err != nil:
-			return nil, ofForget(err)
+			return nil, forgetError(err)
 		case open == 0 && f.met == slot.All(): //mutant:forget-does-not-wait //mutant:key-of-a-moving-slot-stays
 			return f.response, nil
 		case !sleep.For(ctx, forgetEvery):
@@ -98,9 +98,9 @@ func (f *forgetting) add(d *shard.Decision) (open uint32) {
 	return done.Open
 }
 
-// ofForget marks a failed Forget as possibly begun.
-func ofForget(err error) error {
-	return altered(err, func(told *shard.Error) {
+// forgetError marks a failed Forget as possibly begun.
+func forgetError(err error) error {
+	return alteredError(err, func(told *shard.Error) {
 		told.Message += "; other shards may have forgotten the key already: call again"
 	})
 }

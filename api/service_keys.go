@@ -14,15 +14,15 @@ import (
 )
 
 const (
-	listCountDefault = 100
-	listCountMax     = 1000
-	// listSlices bounds the work of one call that finds little.
-	listSlices = 64
+	keysCountDefault = 100
+	keysCountMax     = 1000
+	// keysSlices bounds the work of one call that finds little.
+	keysSlices = 64
 )
 
 // listKeys lists keys shard by shard. A caller that may observe only some keys must ask for those, and sees no others.
 func (s observeService) listKeys(ctx context.Context, m *stintv1.ListKeysRequest) (*stintv1.ListKeysResponse, error) {
-	q, at, err := s.listWanted(m)
+	q, at, err := s.keysWanted(m)
 	caller := callerIn(ctx)
 	err = cmp.Or(err, permitted(caller, auth.ObserveKeys,
 		auth.Target{Namespace: q.Namespace, Policy: q.Policy, Key: q.Prefix}))
@@ -38,7 +38,7 @@ func (s observeService) listKeys(ctx context.Context, m *stintv1.ListKeysRequest
 	}
 	response := &stintv1.ListKeysResponse{}
 	wanted, first := q.Count, at
-	for n := 0; n < listSlices && int(at.shard) < shards && len(response.Keys) < wanted; n++ {
+	for n := 0; n < keysSlices && int(at.shard) < shards && len(response.Keys) < wanted; n++ {
 		q.From, q.Count = at.from, wanted-len(response.Keys)
 		listed, err := s.Cluster.ListKeys(ctx, at.shard, q)
 		if err != nil && at != first {
@@ -63,19 +63,19 @@ func (s observeService) listKeys(ctx context.Context, m *stintv1.ListKeysRequest
 	return response, nil
 }
 
-// listCursor is the position of a listing. Its text is the only state between two pages.
-type listCursor struct {
+// keysCursor is the position of a listing. Its text is the only state between two pages.
+type keysCursor struct {
 	shard shard.ID
 	from  uint64
 	slotsMet
 }
 
 // String implements fmt.Stringer.
-func (c listCursor) String() string {
+func (c keysCursor) String() string {
 	return fmt.Sprintf("%d.%x.%s.%s", c.shard, c.from, c.met, c.here)
 }
 
-func listCursorOf(text string) (c listCursor, err error) {
+func keysCursorOf(text string) (c keysCursor, err error) {
 	if text == "" {
 		return c, nil
 	}
@@ -93,7 +93,7 @@ func listCursorOf(text string) (c listCursor, err error) {
 }
 
 // read moves on past what a shard has listed.
-func (c *listCursor) read(l *shard.Listed) {
+func (c *keysCursor) read(l *shard.Listed) {
 	slots := slot.All()
 	if l.Slots != nil {
 		slots = *l.Slots
@@ -104,10 +104,10 @@ func (c *listCursor) read(l *shard.Listed) {
 	}
 }
 
-// listWanted reads a request: what to list, and where to begin.
-func (s observeService) listWanted(m *stintv1.ListKeysRequest) (q shard.Listing, at listCursor, err error) {
+// keysWanted reads a request: what to list, and where to begin.
+func (s observeService) keysWanted(m *stintv1.ListKeysRequest) (q shard.Listing, at keysCursor, err error) {
 	namespace, wrongNamespace := namespaceOf(m.Namespace)
-	count, wrongCount := countOf("count", m.Count, listCountDefault, listCountMax)
+	count, wrongCount := countOf("count", m.Count, keysCountDefault, keysCountMax)
 	q = shard.Listing{
 		Namespace: namespace,
 		Policy:    m.Policy,
@@ -116,7 +116,7 @@ func (s observeService) listWanted(m *stintv1.ListKeysRequest) (q shard.Listing,
 		Leases:    m.Leases,
 		Count:     count,
 	}
-	at, wrongCursor := listCursorOf(m.Cursor)
+	at, wrongCursor := keysCursorOf(m.Cursor)
 	return q, at, cmp.Or(wrongNamespace, invalid("policy", optional(m.Policy, policy.NameProblem)),
 		invalid("prefix", optional(m.Prefix, shard.KeyProblem)), wrongCount, wrongCursor)
 }

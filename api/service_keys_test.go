@@ -204,7 +204,7 @@ func TestKeysArePagedAcrossShards(t *testing.T) {
 		t.Errorf("%v, %v", answer, err)
 	}
 	for _, m := range []*stintv1.ListKeysRequest{{Cursor: "x"}, {Cursor: "1"}, {Cursor: "1.zz.."}, {Cursor: "1.0"},
-		{Cursor: "1.0.x."}, {Cursor: "-1.0.."}, {Count: listCountMax + 1}, {Policy: "Bad Name"}, {Prefix: "\n"}} {
+		{Cursor: "1.0.x."}, {Cursor: "-1.0.."}, {Count: keysCountMax + 1}, {Policy: "Bad Name"}, {Prefix: "\n"}} {
 		if _, err := client.ListKeys(t.Context(), connect.NewRequest(m)); connect.CodeOf(err) !=
 			connect.CodeInvalidArgument {
 			t.Errorf("%v: %v", m, err)

@@ -22,11 +22,11 @@ func (s limitService) lease(ctx context.Context, m *stintv1.LeaseRequest) (*stin
 	}
 	r, err := leaseRequest(m, entry)
 	if err != nil {
-		return nil, ofAdjust(err)
+		return nil, adjustError(err)
 	}
 	d, err := decide(ctx, s.Decider, r)
 	if err != nil {
-		return nil, ofAdjust(err)
+		return nil, adjustError(err)
 	}
 	units, within := d.Granted()
 	if units == 0 {

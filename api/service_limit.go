@@ -57,7 +57,7 @@ func (s limitService) reserve(ctx context.Context, m *stintv1.ReserveRequest) (*
 		return r, err
 	})
 	if err != nil && made {
-		err = ofReserve(err)
+		err = reserveError(err)
 	}
 	if err != nil {
 		return nil, err
@@ -67,7 +67,7 @@ func (s limitService) reserve(ctx context.Context, m *stintv1.ReserveRequest) (*
 
 func (s limitService) settle(ctx context.Context, m *stintv1.SettleRequest) (*stintv1.SettleResponse, error) {
 	policies := s.policies()
-	r, err := settleRequest(func(id string) (shard.Request, error) { return s.open(ctx, id) }, policies, m)
+	r, err := settleRequest(func(id string) (shard.Request, error) { return s.openID(ctx, id) }, policies, m)
 	if err == nil {
 		err = grantedRequest(callerIn(ctx), auth.Settle, &r) //mutant:sealed-id-is-a-grant
 	}
@@ -86,9 +86,9 @@ func (s limitService) settle(ctx context.Context, m *stintv1.SettleRequest) (*st
 	return &stintv1.SettleResponse{Decision: message}, nil
 }
 
-// open reads the id of a hold or decision. If it names a secret unknown to this node, open fetches the newest secrets
-// of the cluster.
-func (s limitService) open(ctx context.Context, id string) (shard.Request, error) {
+// openID reads the id of a hold or decision. If it names a secret unknown to this node, openID fetches the newest
+// secrets of the cluster.
+func (s limitService) openID(ctx context.Context, id string) (shard.Request, error) {
 	sealer := s.sealer()
 	if sealer == nil {
 		return shard.Request{}, errNoSealer
@@ -160,13 +160,13 @@ func (s limitService) decideBatch(
 				}
 				policies, requests[n], result = newest, *r, shard.Result{Decision: *d}
 			}
-			answers[asked[n]] = s.result(policies, check, &requests[n], &result)
+			answers[asked[n]] = s.batchResult(policies, check, &requests[n], &result)
 		}
 	}
 	return &stintv1.CheckBatchResponse{Results: answers}
 }
 
-func (s limitService) result(
+func (s limitService) batchResult(
 	policies *policy.Set, m *stintv1.CheckRequest, r *shard.Request, result *shard.Result,
 ) *stintv1.Result {
 	if result.Err != nil {
@@ -220,7 +220,7 @@ func (s limitService) adjust(ctx context.Context, who string, m *stintv1.AdjustR
 	}
 	d, err := decide(ctx, s.Decider, r)
 	if err != nil {
-		return nil, ofAdjust(err)
+		return nil, adjustError(err)
 	}
 	return &stintv1.AdjustResponse{Limits: statusesOf(d.Limits), Leases: leasesOf(d)}, nil
 }
@@ -257,14 +257,6 @@ func (s limitService) awaitNewer(ctx context.Context, than *policy.Set) bool {
 		}
 	}
 	return true
-}
-
-func decide(ctx context.Context, decider Decider, r shard.Request) (*shard.Decision, error) {
-	result := &decider.Decide(ctx, []shard.Request{r})[0]
-	if result.Err != nil {
-		return nil, result.Err
-	}
-	return &result.Decision, nil
 }
 
 // answer translates the decision on a check or a reservation into a message.

@@ -14,8 +14,6 @@ import (
 	"github.com/stint-io/stint/shard"
 )
 
-const noteBytesMax = 512
-
 // policyService answers stint.v1.PolicyService.
 type policyService struct{ *Config }
 
@@ -126,7 +124,7 @@ func (s policyService) putOverride(ctx context.Context, who string, m *stintv1.P
 	}
 	d, err := decide(ctx, s.Decider, r)
 	if err != nil {
-		return nil, ofAdjust(err)
+		return nil, adjustError(err)
 	}
 	return &stintv1.PutOverrideResponse{Leases: leasesOf(d)}, nil
 }
@@ -142,7 +140,7 @@ func (s policyService) deleteOverride(ctx context.Context, who string, m *stintv
 	}
 	d, err := decide(ctx, s.Decider, r)
 	if err != nil {
-		return nil, ofAdjust(err)
+		return nil, adjustError(err)
 	}
 	return &stintv1.DeleteOverrideResponse{Deleted: d.Index > 0, Leases: leasesOf(d)}, nil
 }

@@ -29,7 +29,7 @@ const topCountDefault = 10
 // as hashes if the caller may observe the cluster, else not at all.
 func (s observeService) top(ctx context.Context, m *stintv1.TopRequest) (*stintv1.TopResponse, error) {
 	q, err := topWanted(m)
-	sees, refusal := s.sightOf(callerIn(ctx), q.Namespace)
+	sees, refusal := s.visibilityOf(callerIn(ctx), q.Namespace)
 	if refusal != nil {
 		return nil, refusal
 	}
@@ -62,7 +62,7 @@ func (s observeService) top(ctx context.Context, m *stintv1.TopRequest) (*stintv
 		}
 		for j := range p.Keys {
 			key := topKey(p.Name, &p.Keys[j])
-			if key.Key, key.Hashed, err = s.keyOf(&sees, p.Name, key.Key); err != nil {
+			if key.Key, key.Hashed, err = s.visibleKey(&sees, p.Name, key.Key); err != nil {
 				return nil, err
 			}
 			if key.Key != "" {
@@ -83,7 +83,7 @@ func topWanted(m *stintv1.TopRequest) (q top.Query, err error) {
 	namespace, wrongNamespace := namespaceOf(m.Namespace)
 	count, wrongCount := countOf("count", m.Count, topCountDefault, top.CountMax)
 	q = top.Query{Namespace: namespace, Policies: m.Policies, Count: count}
-	if err := cmp.Or(wrongNamespace, checkPolicies(m.Policies, top.PoliciesMax), wrongCount); err != nil {
+	if err := cmp.Or(wrongNamespace, policyNamesProblem(m.Policies, top.PoliciesMax), wrongCount); err != nil {
 		return q, err
 	}
 	switch m.Order {

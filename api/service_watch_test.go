@@ -612,7 +612,7 @@ func TestASlowClientIsToldWhatItMissed(t *testing.T) {
 }
 
 func TestOneTokenLeavesStreamsToOthers(t *testing.T) {
-	var w watching
+	var w watchCount
 	var ends []func()
 	for range watchesOfOne {
 		ends = append(ends, w.begin("token:web"))

@@ -46,7 +46,7 @@ func (s limitService) correctUsage(ctx context.Context, who string, m *stintv1.C
 	}
 	d, err := decide(ctx, s.Decider, r)
 	if err != nil {
-		return nil, ofAdjust(err)
+		return nil, adjustError(err)
 	}
 	u, ok := shard.CorrectedBill(&r, d)
 	if !ok {
@@ -58,7 +58,7 @@ func (s limitService) correctUsage(ctx context.Context, who string, m *stintv1.C
 
 // correctionRequest translates and validates a correction. The actor goes to the audit log.
 func correctionRequest(m *stintv1.CorrectUsageRequest, actor string) (shard.Request, error) {
-	r, err := changed{m.Namespace, m.Policy, m.Key, m.Note, m.IdempotencyId, actor}.adjustment()
+	r, err := adjustFields{m.Namespace, m.Policy, m.Key, m.Note, m.IdempotencyId, actor}.adjustment()
 	if err = cmp.Or(err, invalid("meter", optional(m.Meter, policy.NameProblem))); err != nil {
 		return r, err
 	}

@@ -12,7 +12,7 @@ import (
 func TestTheServersLogIsBounded(t *testing.T) {
 	var text strings.Builder
 	now := time.Unix(1, 0)
-	b := newBoundedLog(slog.New(slog.NewTextHandler(&text, nil)), func() time.Time { return now })
+	b := newServerLog(slog.New(slog.NewTextHandler(&text, nil)), func() time.Time { return now })
 	for i := range 1000 {
 		fmt.Fprintf(b, "http: line %d\n", i)
 	}
@@ -30,7 +30,7 @@ func TestTheServersLogIsBounded(t *testing.T) {
 // A load balancer that only checks whether a port is open is not logged. A client that speaks and fails is.
 func TestAConnectionWithoutAWordIsNotLogged(t *testing.T) {
 	var text strings.Builder
-	b := newBoundedLog(slog.New(slog.NewTextHandler(&text, nil)), time.Now)
+	b := newServerLog(slog.New(slog.NewTextHandler(&text, nil)), time.Now)
 	for range 20 {
 		fmt.Fprintf(b, "http: TLS handshake error from 10.0.0.1:4711: EOF\n")
 	}

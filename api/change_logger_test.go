@@ -15,7 +15,7 @@ import (
 // traffic is not.
 func TestChangesByHandAreLogged(t *testing.T) {
 	var log bytes.Buffer
-	d := deeds{&fakeDecider{decide: allow}, slog.New(slog.NewTextHandler(&log, nil))}
+	d := changeLogger{&fakeDecider{decide: allow}, slog.New(slog.NewTextHandler(&log, nil))}
 	entries := []shard.Entry{{Policy: "plan", Key: "marker-key"}}
 	ctx := context.WithValue(t.Context(), exchangeKey{},
 		&exchange{remote: "192.0.2.1:99", header: http.Header{actorHeader: {"marker-name"}}})

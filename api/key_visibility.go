@@ -2,19 +2,19 @@ package api
 
 import "github.com/stint-io/stint/internal/edge/auth"
 
-// sight is what a caller may see of the keys of a namespace: the keys that its grants of observe-keys cover, and if it
-// may observe the cluster, everything else with hashes for keys.
-type sight struct {
+// keyVisibility is what a caller may see of the keys of a namespace: the keys that its grants of observe-keys cover,
+// and if it may observe the cluster, everything else with hashes for keys.
+type keyVisibility struct {
 	caller    *auth.Caller
 	namespace string
 	observes  bool
 	keys      bool // some grant has observe-keys
 }
 
-// sightOf returns what a caller may see at present. A caller that may see nothing is refused.
-func (c *Config) sightOf(caller *auth.Caller, namespace string) (v sight, refusal *auth.Refusal) {
+// visibilityOf returns what a caller may see at present. A caller that may see nothing is refused.
+func (c *Config) visibilityOf(caller *auth.Caller, namespace string) (v keyVisibility, refusal *auth.Refusal) {
 	ofKeys := c.Guard.Admit(caller, auth.ObserveKeys)
-	v = sight{caller, namespace, c.Guard.Admit(caller, auth.Observe) == nil, ofKeys == nil}
+	v = keyVisibility{caller, namespace, c.Guard.Admit(caller, auth.Observe) == nil, ofKeys == nil}
 	switch only := caller.Namespace(); {
 	case !v.observes && !v.keys:
 		return v, ofKeys
@@ -25,12 +25,13 @@ func (c *Config) sightOf(caller *auth.Caller, namespace string) (v sight, refusa
 }
 
 // shows reports whether the caller may see a key of a policy; key "" stands for all of them.
-func (v *sight) shows(policy, key string) bool {
+func (v *keyVisibility) shows(policy, key string) bool {
 	return v.keys && v.caller.May(auth.ObserveKeys, auth.Target{Namespace: v.namespace, Policy: policy, Key: key})
 }
 
-// keyOf returns a key of a policy as the caller sees it: as it is, as its hash, or "" if the caller sees nothing of it.
-func (c *Config) keyOf(v *sight, policy, key string) (seen string, hashed bool, err error) {
+// visibleKey returns a key of a policy as the caller sees it: as it is, as its hash, or "" if the caller sees nothing
+// of it.
+func (c *Config) visibleKey(v *keyVisibility, policy, key string) (seen string, hashed bool, err error) {
 	switch {
 	case v.shows(policy, key):
 		return key, false, nil

@@ -16,13 +16,10 @@ import (
 	"google.golang.org/grpc/metadata"
 
 	"github.com/stint-io/stint/api/gates"
-	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
 	"github.com/stint-io/stint/internal/edge/auth"
 	"github.com/stint-io/stint/internal/edge/clienttls"
 	"github.com/stint-io/stint/internal/observe/loglimit"
 	"github.com/stint-io/stint/internal/observe/trace"
-	"github.com/stint-io/stint/policy"
-	"github.com/stint-io/stint/shard"
 )
 
 // gatekeeper is what every call passes on its way in and out. It authenticates the caller and checks that it may call a
@@ -215,14 +212,21 @@ func (g *gatekeeper) refuse(w http.ResponseWriter, r *http.Request, refusal *aut
 	turnAway(w, r, status, code, refusal.Message)
 }
 
-func codeOfRefusal(r *auth.Refusal) connect.Code {
-	switch r.Kind {
-	case auth.NotGranted:
-		return connect.CodePermissionDenied
-	case auth.Unavailable:
-		return connect.CodeUnavailable
+// coded reports the end of a call, and returns the error with its code, or nil.
+func (g *gatekeeper) coded(
+	ctx context.Context, procedure string, began time.Time, err error,
+) (coded *connect.Error) {
+	code := "ok"
+	if err != nil {
+		coded = codedError(err)
+		code = coded.Code().String()
 	}
-	return connect.CodeUnauthenticated
+	x := exchangeOf(ctx)
+	if x.gate != "" {
+		procedure, code = x.gate, x.gateCode
+	}
+	g.reporter.ended(x, procedure, code, began, err)
+	return coded
 }
 
 // tokenOf returns the token of an Authorization header or of gRPC's metadata, or "" if there is none. A malformed
@@ -281,59 +285,3 @@ type admittedStream struct {
 
 // Context implements grpc.ServerStream.
 func (s admittedStream) Context() context.Context { return s.ctx }
-
-// callerIn returns the caller of a call. A call without a check, as in a test, has every right.
-func callerIn(ctx context.Context) *auth.Caller {
-	x, _ := ctx.Value(exchangeKey{}).(*exchange)
-	return x.whom()
-}
-
-// whom is the caller of a call, which may be nil.
-func (x *exchange) whom() *auth.Caller {
-	if x != nil && x.caller != nil {
-		return x.caller
-	}
-	return auth.Anybody()
-}
-
-// granted refuses a request unless the caller may do the operation on all its entries. It runs before any lookup, so
-// that a refusal does not reveal what exists.
-func granted(who *auth.Caller, policies *policy.Set, op auth.Op, namespace string, entries []*stintv1.Entry) error {
-	if who.MayAll() {
-		return nil
-	}
-	if namespace == "" {
-		namespace = shard.DefaultNamespace
-	}
-	for _, e := range entries {
-		on := auth.Target{Namespace: namespace, Policy: e.GetPolicy(), Key: e.GetKey(), Tier: e.GetTier()}
-		on.Unlimited = on.Tier != "" && policies.TierIsUnlimited(on.Policy, on.Tier)
-		err := permitted(who, op, on)
-		if err == nil && len(e.GetLimits()) > 0 {
-			err = permitted(who, auth.Inline, on)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// permitted refuses an operation that the caller may not do.
-func permitted(who *auth.Caller, op auth.Op, on auth.Target) error {
-	if !who.May(op, on) {
-		return auth.NotGrantedError(op)
-	}
-	return nil
-}
-
-// grantedRequest is granted for a request with known entries, such as those in a sealed id.
-func grantedRequest(who *auth.Caller, op auth.Op, r *shard.Request) error {
-	for i := range r.Entries {
-		on := auth.Target{Namespace: r.Namespace, Policy: r.Entries[i].Policy, Key: r.Entries[i].Key}
-		if !who.MayAll() && !who.May(op, on) {
-			return auth.NotGrantedError(op)
-		}
-	}
-	return nil
-}

@@ -7,16 +7,16 @@ import (
 	"github.com/stint-io/stint/shard"
 )
 
-// deeds is a Decider that logs each change by hand. A shard's audit log is bounded, so a person with many changes could
-// push earlier ones out of it, but not out of a log. The line holds the proven actor, but neither key nor note nor
-// person; the audit record at that position does.
-type deeds struct {
+// changeLogger is a Decider that logs each change by hand. A shard's audit log is bounded, so a person with many
+// changes could push earlier ones out of it, but not out of a log. The line holds the proven actor, but neither key nor
+// note nor person; the audit record at that position does.
+type changeLogger struct {
 	Decider
 	logger *slog.Logger
 }
 
 // Decide implements Decider.
-func (d deeds) Decide(ctx context.Context, requests []shard.Request) []shard.Result {
+func (d changeLogger) Decide(ctx context.Context, requests []shard.Request) []shard.Result {
 	results := d.Decider.Decide(ctx, requests)
 	for i := range requests {
 		r := &requests[i]

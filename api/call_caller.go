@@ -9,16 +9,38 @@ import (
 
 	"google.golang.org/grpc/metadata"
 
+	"github.com/stint-io/stint/internal/edge/auth"
 	"github.com/stint-io/stint/shard"
 )
+
+// callerIn returns the caller of a call. A call without a check, as in a test, has every right.
+func callerIn(ctx context.Context) *auth.Caller {
+	x, _ := ctx.Value(exchangeKey{}).(*exchange)
+	return x.whom()
+}
+
+// whom is the caller of a call, which may be nil.
+func (x *exchange) whom() *auth.Caller {
+	if x != nil && x.caller != nil {
+		return x.caller
+	}
+	return auth.Anybody()
+}
+
+func (x *exchange) callerName() string {
+	if x.caller == nil {
+		return ""
+	}
+	return x.caller.Name()
+}
 
 // actorHeader is the header in which a caller names itself for the audit log.
 const actorHeader = "Stint-Actor"
 
-// callerOf returns the actor of a change: the proven token, role or socket, and the person in the actor header, for
+// actorOf returns the actor of a change: the proven token, role or socket, and the person in the actor header, for
 // whom the change was made. Without proof it is that header, which is not verified, else the remote address of the
 // call.
-func callerOf(ctx context.Context) (string, error) {
+func actorOf(ctx context.Context) (string, error) {
 	x := exchangeOf(ctx)
 	named, remote := x.value(ctx, actorHeader), x.remote
 	proven := callerIn(ctx).Name()

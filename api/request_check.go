@@ -1,7 +1,6 @@
 package api
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 
@@ -156,84 +155,4 @@ func entryProblem(m *stintv1.Entry) (field, problem string) {
 // limits one after the other, and the answer could not tell them apart.
 func repeated(before []shard.Entry, e shard.Entry) int {
 	return slices.IndexFunc(before, func(b shard.Entry) bool { return b.Key == e.Key && b.Policy == e.Policy })
-}
-
-func namespaceOf(namespace string) (string, error) {
-	if namespace == "" {
-		return shard.DefaultNamespace, nil
-	}
-	if problem := policy.NameProblem(namespace); problem != "" {
-		return "", shard.Invalidf("namespace", "%s", problem)
-	}
-	return namespace, nil
-}
-
-// invalid returns the error of a field with a problem, or nil if problem is "".
-func invalid(field, problem string) error {
-	if problem == "" {
-		return nil
-	}
-	return shard.Invalidf(field, "%s", problem)
-}
-
-// countOf reads a requested number of items; otherwise is the default.
-func countOf(field string, wanted uint32, otherwise, most int) (int, error) {
-	switch {
-	case wanted == 0:
-		return otherwise, nil
-	case wanted > uint32(most):
-		return 0, shard.Invalidf(field, "is %d: at most %d are allowed", wanted, most)
-	}
-	return int(wanted), nil
-}
-
-func idProblem(id string) error {
-	return invalid("idempotency_id", lengthProblem(id, idBytesMax))
-}
-
-func optional(text string, problemOf func(string) string) string {
-	if text == "" {
-		return ""
-	}
-	return problemOf(text)
-}
-
-// checkPolicies checks the names in a field "policies".
-func checkPolicies(names []string, most int) error {
-	if n := len(names); n > most {
-		return shard.Invalidf("policies", "are %d: at most %d are allowed", n, most)
-	}
-	for _, name := range names {
-		if problem := policy.NameProblem(name); problem != "" {
-			return shard.Invalidf("policies", "has one that %s", problem)
-		}
-	}
-	return nil
-}
-
-func lengthProblem(text string, bytesMax int) string {
-	if len(text) > bytesMax {
-		return fmt.Sprintf("has %d bytes: at most %d are allowed", len(text), bytesMax)
-	}
-	return ""
-}
-
-// renamed returns an error with another field name.
-func renamed(err error, name func(string) string) error {
-	return altered(err, func(told *shard.Error) {
-		if told.Field != "" {
-			told.Field = name(told.Field)
-		}
-	})
-}
-
-// altered returns an error with a change, if it is one of a request.
-func altered(err error, change func(*shard.Error)) error {
-	failure, ok := errors.AsType[*shard.Error](err)
-	if !ok {
-		return err
-	}
-	told := *failure
-	change(&told)
-	return &told
 }

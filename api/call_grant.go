@@ -1,0 +1,50 @@
+package api
+
+import (
+	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
+	"github.com/stint-io/stint/internal/edge/auth"
+	"github.com/stint-io/stint/policy"
+	"github.com/stint-io/stint/shard"
+)
+
+// granted refuses a request unless the caller may do the operation on all its entries. It runs before any lookup, so
+// that a refusal does not reveal what exists.
+func granted(who *auth.Caller, policies *policy.Set, op auth.Op, namespace string, entries []*stintv1.Entry) error {
+	if who.MayAll() {
+		return nil
+	}
+	if namespace == "" {
+		namespace = shard.DefaultNamespace
+	}
+	for _, e := range entries {
+		on := auth.Target{Namespace: namespace, Policy: e.GetPolicy(), Key: e.GetKey(), Tier: e.GetTier()}
+		on.Unlimited = on.Tier != "" && policies.TierIsUnlimited(on.Policy, on.Tier)
+		err := permitted(who, op, on)
+		if err == nil && len(e.GetLimits()) > 0 {
+			err = permitted(who, auth.Inline, on)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// permitted refuses an operation that the caller may not do.
+func permitted(who *auth.Caller, op auth.Op, on auth.Target) error {
+	if !who.May(op, on) {
+		return auth.NotGrantedError(op)
+	}
+	return nil
+}
+
+// grantedRequest is granted for a request with known entries, such as those in a sealed id.
+func grantedRequest(who *auth.Caller, op auth.Op, r *shard.Request) error {
+	for i := range r.Entries {
+		on := auth.Target{Namespace: r.Namespace, Policy: r.Entries[i].Policy, Key: r.Entries[i].Key}
+		if !who.MayAll() && !who.May(op, on) {
+			return auth.NotGrantedError(op)
+		}
+	}
+	return nil
+}
