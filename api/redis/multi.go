@@ -8,8 +8,8 @@ import "bytes"
 // MULTI a client would return the connection to its pool, with commands to come that may belong to the transaction.
 
 var (
-	queued    = []byte("+QUEUED\r\n")
-	discarded = appendError(nil, codeAborted, "Transaction discarded, nothing was done: only GET, "+
+	queuedReply    = []byte("+QUEUED\r\n")
+	discardedReply = appendError(nil, codeAborted, "Transaction discarded, nothing was done: only GET, "+
 		"SET or INCRBY with PTTL of the same key is a transaction; a pipeline without MULTI is decided together")
 )
 
@@ -56,7 +56,7 @@ func (m *multi) add(v *verb, args [][]byte) {
 func (m multi) exec(c *conn) {
 	c.multi = multi{}
 	if !m.fits || m.sent != 2 { //mutant:transaction-done-in-part
-		c.say(nil, discarded).code = codeAborted
+		c.say(nil, discardedReply).code = codeAborted
 		return
 	}
 	if c.admits(m.verb) { //mutant:transaction-heeds-no-silence

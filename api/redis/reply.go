@@ -87,6 +87,15 @@ const (
 	codeUnknown  = "UNKNOWN"
 )
 
+// Texts of errors, which match those of Redis if it has them.
+const (
+	notInteger   = "value is not an integer or out of range"
+	notCounter   = "value is not an integer or out of range: a key holds a counter, or nothing"
+	syntaxError  = "syntax error"
+	overflow     = "increment or decrement would overflow"
+	decrOverflow = "decrement would overflow"
+)
+
 func codeOf(err *shard.Error) string {
 	switch {
 	case err.MaybeApplied():
@@ -100,4 +109,17 @@ func codeOf(err *shard.Error) string {
 		return codeTryAgain
 	}
 	return codeWrong
+}
+
+var pongReply, okReply = []byte("+PONG\r\n"), []byte("+OK\r\n")
+
+// plainText makes received bytes safe to show.
+func plainText(b []byte) string {
+	const shown = 64
+	return strings.Map(func(r rune) rune {
+		if r < ' ' || r > '~' {
+			return '?'
+		}
+		return r
+	}, string(b[:min(len(b), shown)]))
 }

@@ -7,8 +7,6 @@ import (
 
 	"github.com/stint-io/stint/internal/observe/decisions"
 	"github.com/stint-io/stint/internal/observe/trace"
-	"github.com/stint-io/stint/limit"
-	"github.com/stint-io/stint/policy"
 	"github.com/stint-io/stint/shard"
 )
 
@@ -18,72 +16,6 @@ const roundMost = 1024
 // saidMost bounds the replies of a round in bytes. The reply to COMMAND is two hundred times as long as the command,
 // and replies stay in memory until their client reads them.
 const saidMost = 16 << 10
-
-// command is one command under way, or one key of a command with several keys. The first of these stands for the whole
-// command.
-type command struct {
-	verb  *verb
-	code  string // code of the error in local, or ""
-	keys  int32  // length of this command: itself and the following keys
-	next  int32  // index of the round's next command for the same shard, or -1
-	local []byte // the reply, if it needs no shard
-	flags flags
-	arg   int64 // an argument of a script that its reply needs
-
-	// The request.
-	op        shard.Op
-	namespace string
-	key       string // in the counted form: a hash if the namespace requires it
-	hashed    bool
-	policy    string
-	cost      uint64
-	limits    []policy.Limit
-	terms     shard.TallyTerms
-	revision  uint64        // version of the policies used for a check
-	together  []shard.Entry // the entries of a check if its policy has a parent; they may live on several shards
-
-	result shard.Result // valid once decided
-}
-
-// flags has the properties, besides the verb, that a command's reply depends on.
-type flags uint8
-
-const (
-	onlyLooks flags = 1 << iota // THROTTLE with a quantity of 0
-	wantsOld                    // SET with GET, GETDEL: the reply is the former value
-	onlyReads                   // GETEX that changes nothing: the reply is the value
-)
-
-// binding returns the most relevant limit: for a denial the one that keeps the caller waiting longest, else the one
-// with least left. Without limits it is an empty status.
-func binding(d *shard.Decision) *shard.LimitStatus {
-	best := &noStatus
-	for i := range d.Limits {
-		if s := &d.Limits[i]; i == 0 || binds(d.Allowed, s, best) {
-			best = s
-		}
-	}
-	return best
-}
-
-// noStatus is the status of a decision without limits. It is never changed.
-var noStatus shard.LimitStatus
-
-func binds(allowed bool, s, best *shard.LimitStatus) bool {
-	switch {
-	case s.Shadow != best.Shadow:
-		return best.Shadow
-	case s.Unlimited != best.Unlimited:
-		return best.Unlimited
-	case allowed:
-		return s.Remaining < best.Remaining
-	case s.Blocked != best.Blocked:
-		return s.Blocked
-	case s.Allowed != best.Allowed:
-		return best.Allowed
-	}
-	return best.RetryAfter != limit.Never && (s.RetryAfter == limit.Never || s.RetryAfter > best.RetryAfter)
-}
 
 // round is the commands of a connection that are decided at once. Its connection owns it, except that each call under
 // way writes the answers of its own commands.
@@ -215,25 +147,3 @@ func (r *round) partDone() {
 		r.conn.finish()
 	}
 }
-
-// failureOf returns the error of a command, or nil if all its requests were decided. If some requests of the command
-// were carried out and others failed, the error does not claim that nothing changed.
-func failureOf(of []command) (failed *shard.Error) {
-	changed := false
-	for i := range of {
-		err := of[i].result.Err
-		switch {
-		case err == nil:
-			t := of[i].result.Decision.Tallied
-			changed = changed || of[i].op.Changes() && (t == nil || t.Done)
-		case failed == nil || err.MaybeApplied():
-			failed = err
-		}
-	}
-	if failed != nil && changed && !failed.MaybeApplied() {
-		return errInPart
-	}
-	return failed
-}
-
-var errInPart = &shard.Error{Code: shard.UnknownOutcome, Message: "done in part"}

@@ -20,7 +20,7 @@ var scriptVerbs = []verb{
 // scriptsPage is the page that lists the known scripts.
 const scriptsPage = "https://github.com/stint-io/stint/blob/main/docs/scripts.md"
 
-var noScript = appendError(nil, codeNoScript, "No matching script. Please use EVAL.")
+var noScriptReply = appendError(nil, codeNoScript, "No matching script. Please use EVAL.")
 
 // codeNoScript makes a library send the text of its script.
 const codeNoScript = "NOSCRIPT"
@@ -42,7 +42,7 @@ func readEval(c *conn, v *verb, args [][]byte) {
 }
 
 func readEvalSHA(c *conn, v *verb, args [][]byte) {
-	runScript(c, v, scriptOf(args[1]), args, func() { c.say(v, noScript).code = codeNoScript })
+	runScript(c, v, scriptOf(args[1]), args, func() { c.say(v, noScriptReply).code = codeNoScript })
 }
 
 func refuseScript(c *conn, v *verb, sum string) {

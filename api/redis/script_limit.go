@@ -80,7 +80,7 @@ func replyRateAllowN(b []byte, of []command, _ int) []byte {
 
 func replyRateAllowAtMost(b []byte, of []command, _ int) []byte {
 	d := &of[0].result.Decision
-	s := binding(d)
+	s := bindingLimit(d)
 	if of[0].flags&onlyLooks != 0 {
 		return appendRate(b, &of[0], s.Left() > 0, 1, 0)
 	}
@@ -91,7 +91,7 @@ func replyRateAllowAtMost(b []byte, of []command, _ int) []byte {
 // full.
 func appendRate(b []byte, m *command, allowed bool, wanted, taken uint64) []byte {
 	d := &m.result.Decision
-	s := binding(d)
+	s := bindingLimit(d)
 	reset, retry := finite(untilReset(d, s)), finite(d.RetryAfter)
 	if m.limits != nil && (m.flags&onlyLooks != 0 || d.RetryAfter == limit.Never) {
 		l := &m.limits[0]
@@ -170,7 +170,7 @@ func fraction(x float64) (above, below uint64) {
 func replyTraefikBucket(b []byte, of []command, _ int) []byte {
 	m := &of[0]
 	d, token, back := &m.result.Decision, float64(m.cost), float64(m.limits[0].Count)
-	left := float64(binding(d).Left()) - float64(m.arg)
+	left := float64(bindingLimit(d).Left()) - float64(m.arg)
 	wait := max(-left, 0) / back
 	if !d.Allowed {
 		wait = (token - left) / back
@@ -195,7 +195,7 @@ func readSpringBucket(c *conn, v *verb, args [][]byte) {
 // replySpringBucket replies with 1 or 0 for allowed, and the tokens left.
 func replySpringBucket(b []byte, of []command, _ int) []byte {
 	d := &of[0].result.Decision
-	return appendInteger(appendFlag(appendArray(b, 2), d.Allowed), int64(binding(d).Left()))
+	return appendInteger(appendFlag(appendArray(b, 2), d.Allowed), int64(bindingLimit(d).Left()))
 }
 
 // readLimitsMovingWindow reads: key time limit expiry amount. Each hit is remembered for expiry seconds.
@@ -214,26 +214,26 @@ func replyLimitsMovingWindow(b []byte, of []command, proto int) []byte {
 	return appendNull(b, proto)
 }
 
-// request is a request of limit-req: like the script, the bucket counts in thousandths.
-const request = 1000
+// apisixRequest is a request of limit-req: like the script, the bucket counts in thousandths.
+const apisixRequest = 1000
 
 // readApisixRequests reads: key rate burst time ttl. The bucket loses rate thousandths each second. It holds burst of
 // them besides a request, which the script does not count while it is the first.
 func readApisixRequests(c *conn, v *verb, args [][]byte) {
 	a := scriptArgs{conn: c, verb: v, args: args}
 	l := limit.Limit{Algorithm: limit.TokenBucket, Count: a.natural("rate", 2, 1, limit.MaxQuota), Period: second,
-		Quota: request + a.natural("burst", 3, 0, limit.MaxQuota-request)}
+		Quota: apisixRequest + a.natural("burst", 3, 0, limit.MaxQuota-apisixRequest)}
 	l.Initial = l.Quota
-	a.limited(shard.Check, "limit_req", l, request)
+	a.limited(shard.Check, "limit_req", l, apisixRequest)
 }
 
 // replyApisixRequests replies with 1 or 0 for allowed, and the thousandths that the bucket holds besides a request.
 func replyApisixRequests(b []byte, of []command, _ int) []byte {
 	d := &of[0].result.Decision
-	s := binding(d)
+	s := bindingLimit(d)
 	excess := float64(s.Quota - s.Left())
 	if d.Allowed {
-		excess -= request
+		excess -= apisixRequest
 	}
 	return appendFloat(appendFlag(appendArray(b, 2), d.Allowed), excess)
 }

@@ -14,8 +14,8 @@ const (
 	lingerMost = 2 * time.Second
 )
 
-// stops is the reply to a command that came too late.
-var stops = appendError(nil, codeTryAgain, "the node is stopping; nothing was counted; connect to another one")
+// stoppingReply is the reply to a command that came too late.
+var stoppingReply = appendError(nil, codeTryAgain, "the node is stopping; nothing was counted; connect to another one")
 
 // Close ends all connections and waits for them. The listener must be closed first. A connection that is quiet for a
 // moment is closed after its replies; one that keeps sending is turned away after that moment. If ctx ends first, all
@@ -60,7 +60,7 @@ func (c *conn) turnAway() {
 		c.args = args
 		c.from += n
 		if whole = err == nil && n > 0; !whole || len(args) > 0 {
-			c.say(nil, stops).code = codeTryAgain
+			c.say(nil, stoppingReply).code = codeTryAgain
 		}
 	}
 	if len(c.round.commands) == 0 {

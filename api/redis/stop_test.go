@@ -84,7 +84,7 @@ func endsBusyConnections(t *testing.T, dial func(*testing.T, *Server) *client) {
 			t.Errorf("%s: %d counted, %d told", b.key, counted, b.told.Load())
 		}
 		for _, text := range b.other {
-			if text != strings.TrimSpace(string(stops)) {
+			if text != strings.TrimSpace(string(stoppingReply)) {
 				t.Errorf("%s: %s", b.key, text)
 			}
 		}

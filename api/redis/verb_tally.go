@@ -3,7 +3,6 @@ package redis
 import (
 	"math"
 	"slices"
-	"strconv"
 
 	"github.com/stint-io/stint/internal/edge/auth"
 	"github.com/stint-io/stint/limit"
@@ -40,15 +39,6 @@ var tallyVerbs = []verb{
 	{name: "pexpiretime", least: 2, most: 2, keys: oneKey, op: auth.Read, read: readEach, reply: replyTTL},
 	{name: "type", least: 2, most: 2, keys: oneKey, op: auth.Read, read: readEach, reply: replyType},
 }
-
-// Texts of errors, which match those of Redis if it has them.
-const (
-	notInteger   = "value is not an integer or out of range"
-	notCounter   = "value is not an integer or out of range: a key holds a counter, or nothing"
-	syntaxError  = "syntax error"
-	overflow     = "increment or decrement would overflow"
-	decrOverflow = "decrement would overflow"
-)
 
 // tally adds a change of a counter. If the key is invalid, it replies with the error and returns nil.
 func (c *conn) tally(v *verb, key []byte, terms shard.TallyTerms) *command {
@@ -89,20 +79,6 @@ func readDecrBy(c *conn, v *verb, args [][]byte) {
 	default:
 		c.tally(v, args[1], shard.TallyTerms{Verb: shard.TallyAdd, Amount: -n})
 	}
-}
-
-// several adds a request for each key of a command. If one key is invalid, it asks about none.
-func (c *conn) several(v *verb, keys [][]byte, add func(key []byte)) {
-	for _, key := range keys {
-		if !c.keyOf(v, key) {
-			return
-		}
-	}
-	first := len(c.round.commands)
-	for _, key := range keys {
-		add(key)
-	}
-	c.round.commands[first].keys = int32(len(keys))
 }
 
 // read adds a read of a counter.
@@ -295,98 +271,4 @@ func readExpire(c *conn, v *verb, args [][]byte) {
 	if c.expiry(v, &terms, expiryUnits[v.name], args[2]) {
 		c.tally(v, args[1], terms)
 	}
-}
-
-func replyValue(b []byte, of []command, _ int) []byte {
-	return appendInteger(b, of[0].result.Decision.Tallied.Value)
-}
-
-func replyDone(b []byte, of []command, _ int) []byte {
-	return appendFlag(b, of[0].result.Decision.Tallied.Done)
-}
-
-func replyGet(b []byte, of []command, proto int) []byte {
-	if t := of[0].result.Decision.Tallied; t.Known {
-		return appendNumber(b, t.Value)
-	}
-	return appendNull(b, proto)
-}
-
-func replyGets(b []byte, of []command, proto int) []byte {
-	b = appendArray(b, len(of))
-	for i := range of {
-		b = replyGet(b, of[i:], proto)
-	}
-	return b
-}
-
-// replyCount counts the keys that exist, or existed before a deletion.
-func replyCount(b []byte, of []command, _ int) []byte {
-	count := int64(0)
-	for i := range of {
-		if t := of[i].result.Decision.Tallied; t.Done || t.Known {
-			count++
-		}
-	}
-	return appendInteger(b, count)
-}
-
-func replySet(b []byte, of []command, proto int) []byte {
-	switch t := of[0].result.Decision.Tallied; {
-	case of[0].flags&onlyReads != 0:
-		return replyGet(b, of, proto)
-	case of[0].flags&wantsOld == 0 && t.Done:
-		return appendStatus(b, "OK")
-	case of[0].flags&wantsOld != 0 && t.Was:
-		return appendNumber(b, t.Before)
-	}
-	return appendNull(b, proto)
-}
-
-// replyTTL replies -2 if there is no counter and -1 if it does not end. Seconds are rounded to the nearest, as in
-// Redis.
-func replyTTL(b []byte, of []command, _ int) []byte {
-	d := &of[0].result.Decision
-	left := leftMS(d)
-	if left < 0 {
-		return appendInteger(b, left)
-	}
-	switch of[0].verb.name {
-	case "pttl":
-		return appendInteger(b, left)
-	case "ttl":
-		return appendInteger(b, (left+500)/1000)
-	case "pexpiretime":
-		return appendInteger(b, inMS(d.Tallied.EndsAt))
-	}
-	return appendInteger(b, (inMS(d.Tallied.EndsAt)+500)/1000)
-}
-
-// leftMS returns how long a counter lives on, in milliseconds; -2 if there is none, and -1 if it does not end.
-func leftMS(d *shard.Decision) int64 {
-	switch {
-	case !d.Tallied.Known:
-		return -2
-	case d.Tallied.EndsAt == 0:
-		return -1
-	}
-	return inMS(d.Tallied.EndsAt - d.DecidedAt)
-}
-
-// inMS rounds to the nearest millisecond.
-func inMS(t limit.Time) int64 { return (int64(t) + int64(millisecond)/2) / int64(millisecond) }
-
-// replyLength replies with the number of characters of the value.
-func replyLength(b []byte, of []command, _ int) []byte {
-	if !of[0].result.Decision.Tallied.Known {
-		return appendInteger(b, 0)
-	}
-	return appendInteger(b, int64(len(strconv.FormatInt(of[0].result.Decision.Tallied.Value, 10))))
-}
-
-func replyType(b []byte, of []command, _ int) []byte {
-	if of[0].result.Decision.Tallied.Known {
-		return appendStatus(b, "string")
-	}
-	return appendStatus(b, "none")
 }

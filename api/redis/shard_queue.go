@@ -5,7 +5,6 @@ import (
 	"runtime"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/stint-io/stint/internal/batchwait"
@@ -19,68 +18,8 @@ const (
 	requestsMost      = 1 << 17
 )
 
-// Bounds on one call, which the owner decides at once and which may be sent to another node at once. One round always
-// fits.
-const (
-	callRequestsMost = 4096
-	callBytesMost    = 640 << 10 // of keys and policies, and requestBytes for each request
-	requestBytes     = 64
-)
-
 // callsMost bounds the calls of a shard that are under way while the node's requests are spread over shards.
 const callsMost = 8
-
-// gatherer has one queue for each shard. It may be used concurrently.
-type gatherer struct {
-	router  Router
-	timeout time.Duration
-	waiting atomic.Int64    // requests without an answer
-	calls   sync.WaitGroup  // the queues' calls; the server waits for them
-	closing <-chan struct{} // closed when calls stop waiting for more requests
-
-	mu     sync.Mutex // held while a queue is made
-	queues atomic.Pointer[[]*shardQueue]
-}
-
-func newGatherer(router Router, timeout time.Duration, closing <-chan struct{}) *gatherer {
-	g := &gatherer{router: router, timeout: timeout, closing: closing}
-	g.queues.Store(new([]*shardQueue))
-	return g
-}
-
-func (g *gatherer) queueOf(id shard.ID) *shardQueue {
-	if queues := *g.queues.Load(); int(id) < len(queues) {
-		return queues[id]
-	}
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	queues := *g.queues.Load()
-	for next := len(queues); next <= int(id); next++ {
-		l := &shardQueue{gatherer: g, id: shard.ID(next), back: make(chan struct{}, 1)}
-		l.work = l.run
-		queues = append(queues[:next:next], l)
-	}
-	g.queues.Store(&queues)
-	return queues[id]
-}
-
-// place returns the shard of a key. It waits until the number of shards is known, for at most the timeout.
-func (g *gatherer) place(namespace, key string) (shard.ID, *shard.Error) {
-	id, err := g.router.Place(over, namespace, key)
-	if err == nil {
-		return id, nil
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), g.timeout)
-	defer cancel()
-	return g.router.Place(ctx, namespace, key)
-}
-
-// over is a context that has already ended.
-var over = func() context.Context {
-	ctx, cancel := context.WithCancel(context.Background())
-	cancel()
-	return ctx
-}()
 
 // shardQueue carries the requests for one shard, in one of two modes (docs/benchmarks/batch-waits.md).
 //
@@ -107,31 +46,8 @@ type shardQueue struct {
 	ours   int            // requests of this shard without an answer
 }
 
-// batch is the requests of one call and the rounds that wait for it. It belongs to its queue while it is open, then to
-// its call.
-type batch struct {
-	since    time.Time // when the first request came
-	load     load
-	requests []shard.Request
-	entries  []shard.Entry
-	terms    []shard.TallyTerms
-	commands []*command // one for each request
-	rounds   []*round
-}
-
-// batches are those that can be used again.
-var batches = sync.Pool{New: func() any { return new(batch) }}
-
 var errFull = &shard.Error{Code: shard.Overloaded, Message: "too many commands wait for this shard on this node; " +
 	"nothing was counted; ask again"}
-
-// load is the size of waiting requests.
-type load struct{ requests, bytes int }
-
-func (l *load) add(more load) {
-	l.requests += more.requests
-	l.bytes += more.bytes
-}
 
 // add adds a part of a round, or answers it if there is no room. A part travels in one call, so that its commands keep
 // their order.
@@ -194,42 +110,6 @@ func (l *shardQueue) take() *batch {
 	l.held.add(load{-b.load.requests, -b.load.bytes})
 	l.rounds -= len(b.rounds)
 	return b
-}
-
-// repliesAlone is the largest number of rounds that one goroutine hands back. A reply is mostly the kernel's write to a
-// socket, and until the last reply is written its client sends no work for the disk.
-const repliesAlone = 20
-
-// reply hands the rounds back. Their connections are answered, except those that wait for other calls too.
-func (b *batch) reply() {
-	if len(b.rounds) <= repliesAlone {
-		handBack(b.rounds)
-		return
-	}
-	half := len(b.rounds) / 2
-	var other sync.WaitGroup
-	other.Go(func() { handBack(b.rounds[:half]) })
-	handBack(b.rounds[half:])
-	other.Wait()
-}
-
-func handBack(rounds []*round) {
-	for _, r := range rounds {
-		r.partDone()
-	}
-}
-
-func (b *batch) add(c *command, followed shard.Trace) {
-	e := len(b.entries)
-	b.entries = append(b.entries, shard.Entry{Policy: c.policy, Key: c.key, Cost: c.cost, Limits: c.limits})
-	request := shard.Request{Op: c.op, Namespace: c.namespace, Entries: b.entries[e : e+1 : e+1],
-		Revision: c.revision, Hashed: c.hashed, Trace: followed}
-	if c.op == shard.Tally {
-		b.terms = append(b.terms, c.terms)
-		request.Tally = &b.terms[len(b.terms)-1]
-	}
-	b.requests = append(b.requests, request)
-	b.commands = append(b.commands, c)
 }
 
 // run makes one call, unless an earlier one took its requests along. If the next call waits for the clients of this
@@ -326,19 +206,4 @@ func (l *shardQueue) call(b *batch) (reusable bool) {
 		}
 	}
 	return reusable
-}
-
-// release gives a batch back for reuse, unless it is unusually large.
-func (b *batch) release() {
-	const usual = 2048
-	if cap(b.requests) > usual {
-		return
-	}
-	clear(b.requests)
-	clear(b.entries)
-	clear(b.commands)
-	clear(b.rounds)
-	*b = batch{requests: b.requests[:0], entries: b.entries[:0], terms: b.terms[:0], commands: b.commands[:0],
-		rounds: b.rounds[:0]}
-	batches.Put(b)
 }

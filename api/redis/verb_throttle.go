@@ -93,7 +93,7 @@ func throttleOf(burst, count, period int64) (throttling, string) {
 func replyThrottle(crab bool) func([]byte, []command, int) []byte {
 	return func(b []byte, of []command, _ int) []byte {
 		d := &of[0].result.Decision
-		s, passes := binding(d), d.Allowed || of[0].flags&onlyLooks != 0
+		s, passes := bindingLimit(d), d.Allowed || of[0].flags&onlyLooks != 0
 		retry, reset := int64(-1), seconds(untilReset(d, s))
 		if !passes {
 			retry = seconds(d.RetryAfter)
@@ -107,94 +107,4 @@ func replyThrottle(crab bool) func([]byte, []command, int) []byte {
 		b = appendInteger(appendInteger(b, int64(s.Quota)), int64(s.Left()))
 		return appendInteger(appendInteger(b, retry), reset)
 	}
-}
-
-// untilReset returns the time from a decision until everything has come back.
-func untilReset(d *shard.Decision, s *shard.LimitStatus) limit.Span {
-	if s.ResetAt == 0 {
-		return limit.Never
-	}
-	return limit.Span(max(s.ResetAt-d.DecidedAt, 0))
-}
-
-const (
-	millisecond = limit.Span(1000)
-	second      = 1000 * millisecond
-)
-
-// seconds rounds up, so that no retry is too early; -1 means never.
-func seconds(s limit.Span) int64 { return roundUp(s, second) }
-
-func roundUp(s, unit limit.Span) int64 {
-	if s == limit.Never {
-		return -1
-	}
-	return int64((s + unit - 1) / unit)
-}
-
-// readCheck reads: policy key [cost].
-func readCheck(c *conn, v *verb, args [][]byte) {
-	cost := int64(1)
-	if len(args) > 3 {
-		n, ok := parseInteger(args[3])
-		if !ok || n < 1 || n > limit.MaxCost {
-			c.fail(v, "cost is not an integer of 1 to 1099511627776")
-			return
-		}
-		cost = n
-	}
-	c.check(v, shard.Check, args[1], args[2], uint64(cost))
-}
-
-// check adds a request about a policy, and about its parent if that counts, too.
-func (c *conn) check(v *verb, op shard.Op, name, key []byte, cost uint64) {
-	if problem := policy.NameProblem(string(name)); problem != "" {
-		c.fail(v, "the policy "+problem)
-		return
-	}
-	if string(name) != c.policy {
-		c.policy = string(name)
-	}
-	if !c.keyOf(v, key) {
-		return
-	}
-	entry := shard.Entry{Policy: c.policy, Key: c.key.key, Cost: cost}
-	together, revision, err := c.server.config.Parents(entry)
-	revision = min(revision, c.key.revision) // the policies may have changed in between
-	if err != nil {
-		c.fail(v, err.Error())
-		return
-	}
-	if len(together) > 1 {
-		m := c.next(v)
-		m.op, m.namespace, m.policy, m.together, m.revision = op, c.who.namespace, c.policy, together, revision
-		m.cost, m.hashed = cost, c.key.by != nil
-		c.round.acrossCount++
-		return
-	}
-	if m := c.ask(v, op, key); m != nil {
-		m.policy, m.cost, m.revision, c.round.checks = c.policy, cost, revision, true
-	}
-}
-
-// replyCheck replies with a map about the binding limit; in RESP2 it is an array of names and values. A challenge has
-// one more pair.
-func replyCheck(b []byte, of []command, proto int) []byte {
-	d := &of[0].result.Decision
-	s, name := binding(d), ""
-	if len(d.Limits) > 0 && of[0].limits == nil {
-		name = s.Policy + "/" + s.Limit
-	}
-	const pairs = 6
-	if !d.Allowed && d.Challenged() {
-		b = appendFlag(appendBulk(appendMap(b, pairs+1, proto), "challenge"), true)
-	} else {
-		b = appendMap(b, pairs, proto)
-	}
-	b = appendFlag(appendBulk(b, "allowed"), d.Allowed)
-	b = appendBulk(appendBulk(b, "limit"), name)
-	b = appendInteger(appendBulk(b, "quota"), int64(s.Quota))
-	b = appendInteger(appendBulk(b, "remaining"), int64(s.Left()))
-	b = appendInteger(appendBulk(b, "retry_after_ms"), roundUp(d.RetryAfter, millisecond))
-	return appendInteger(appendBulk(b, "reset_after_ms"), roundUp(untilReset(d, s), millisecond))
 }

@@ -88,11 +88,3 @@ func (r *round) questions() []decisions.Asked {
 	}
 	return []decisions.Asked{a}
 }
-
-// policyName returns the policy of a command for events.
-func (c *command) policyName() string {
-	if c.limits != nil {
-		return decisions.Inline
-	}
-	return c.policy
-}

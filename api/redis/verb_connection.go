@@ -1,12 +1,6 @@
 package redis
 
-import (
-	"fmt"
-	"maps"
-	"path"
-	"slices"
-	"strings"
-)
+import "slices"
 
 // Commands about the connection and the server. They ask no shard.
 var connectionVerbs = []verb{
@@ -24,18 +18,13 @@ var connectionVerbs = []verb{
 	{name: "wait", least: 3, most: 3, read: readWait},
 }
 
-// likeRedis is the Redis version that clients see; they choose their commands by it.
-const likeRedis = "7.0.0"
-
 func readPing(c *conn, v *verb, args [][]byte) {
 	if len(args) > 1 {
 		c.say(v, appendBulk(nil, args[1]))
 		return
 	}
-	c.say(v, pong)
+	c.say(v, pongReply)
 }
-
-var pong, done = []byte("+PONG\r\n"), []byte("+OK\r\n")
 
 func readEcho(c *conn, v *verb, args [][]byte) { c.say(v, appendBulk(nil, args[1])) }
 
@@ -103,7 +92,7 @@ func readAuth(c *conn, v *verb, args [][]byte) {
 		user = args[1]
 	}
 	if c.prove(v, user, args[len(args)-1]) {
-		c.say(v, done)
+		c.say(v, okReply)
 	}
 }
 
@@ -117,7 +106,7 @@ func readSelect(c *conn, v *verb, args [][]byte) {
 		c.fail(v, "DB index is out of range")
 	default:
 		c.db = n
-		c.say(v, done)
+		c.say(v, okReply)
 	}
 }
 
@@ -128,14 +117,14 @@ func readClient(c *conn, v *verb, args [][]byte) {
 			c.fail(v, "Unrecognized option '"+plainText(args[2])+"'")
 			return
 		}
-		c.say(v, done)
+		c.say(v, okReply)
 	case is(args[1], "SETNAME") && len(args) == 3:
 		if !isName(args[2]) {
 			c.fail(v, badName)
 			return
 		}
 		c.name = string(args[2])
-		c.say(v, done)
+		c.say(v, okReply)
 	case is(args[1], "GETNAME") && len(args) == 2:
 		if c.name == "" {
 			c.say(v, appendNull(nil, c.proto))
@@ -146,9 +135,9 @@ func readClient(c *conn, v *verb, args [][]byte) {
 		c.say(v, appendInteger(nil, int64(c.id)))
 	case (is(args[1], "NO-EVICT") || is(args[1], "NO-TOUCH")) && len(args) == 3 &&
 		(is(args[2], "ON") || is(args[2], "OFF")):
-		c.say(v, done) // nothing is ever evicted
+		c.say(v, okReply) // nothing is ever evicted
 	case is(args[1], "REPLY") && len(args) == 3 && is(args[2], "ON"):
-		c.say(v, done)
+		c.say(v, okReply)
 	default:
 		c.fail(v, "CLIENT "+plainText(args[1])+" is not supported with these arguments: "+
 			"SETINFO, SETNAME, GETNAME, ID, NO-EVICT and NO-TOUCH are")
@@ -163,120 +152,6 @@ func readReset(c *conn, v *verb, _ [][]byte) {
 }
 
 func readQuit(c *conn, v *verb, _ [][]byte) {
-	c.say(v, done)
+	c.say(v, okReply)
 	c.round.ends = true
-}
-
-// readInfo answers the fields by which clients decide whether they may begin.
-func readInfo(c *conn, v *verb, _ [][]byte) {
-	loading := 0
-	if c.server.config.Ready() != nil {
-		loading = 1
-	}
-	c.say(v, appendBulk(nil, fmt.Sprintf("# Server\r\nredis_version:%s\r\nredis_mode:standalone\r\n"+
-		"server_name:stint\r\n"+
-		"stint_version:%s\r\n\r\n# Clients\r\nconnected_clients:%d\r\nmaxclients:%d\r\n\r\n"+
-		"# Persistence\r\nloading:%d\r\naof_enabled:1\r\n\r\n# Replication\r\nrole:master\r\n"+
-		"connected_slaves:%d\r\n\r\n"+
-		"# Cluster\r\ncluster_enabled:0\r\n", likeRedis, c.server.config.Version, c.server.open.Load(),
-		c.server.config.ConnectionsMost, loading, c.server.config.Copies())))
-}
-
-// settings is the answer to CONFIG GET. redis-benchmark asks for the first two.
-var settings = []struct{ name, value string }{
-	{"save", ""}, {"appendonly", "yes"}, {"appendfsync", "always"}, {"databases", "1"},
-	{"maxmemory-policy", "noeviction"},
-}
-
-func readConfig(c *conn, v *verb, args [][]byte) {
-	if !is(args[1], "GET") || len(args) < 3 {
-		c.fail(v, "CONFIG "+plainText(args[1])+" is not supported: settings are flags of stint serve; "+
-			"CONFIG GET shows some")
-		return
-	}
-	var found []byte
-	pairs := 0
-	for _, s := range settings {
-		if slices.ContainsFunc(args[2:], func(pattern []byte) bool {
-			matches, err := path.Match(strings.ToLower(string(pattern)), s.name)
-			return err == nil && matches
-		}) {
-			found = appendBulk(appendBulk(found, s.name), s.value)
-			pairs++
-		}
-	}
-	c.say(v, append(appendMap(nil, pairs, c.proto), found...))
-}
-
-func readCommand(c *conn, v *verb, args [][]byte) {
-	switch {
-	case len(args) == 1:
-		c.say(v, appendVerbs(nil, verbNames(), c.proto))
-	case is(args[1], "COUNT") && len(args) == 2:
-		c.say(v, appendInteger(nil, int64(len(verbs))))
-	case is(args[1], "DOCS"): // docs/redis.md is the only documentation
-		c.say(v, appendMap(nil, 0, c.proto))
-	case is(args[1], "LIST") && len(args) == 2:
-		names := verbNames()
-		b := appendArray(nil, len(names))
-		for _, name := range names {
-			b = appendBulk(b, name)
-		}
-		c.say(v, b)
-	case is(args[1], "INFO"):
-		names := make([]string, len(args)-2)
-		for i, arg := range args[2:] {
-			names[i] = strings.ToLower(string(arg))
-		}
-		c.say(v, appendVerbs(nil, names, c.proto))
-	default:
-		c.fail(v, "COMMAND "+plainText(args[1])+" is not supported: COUNT, LIST, INFO and DOCS are")
-	}
-}
-
-func verbNames() []string { return slices.Sorted(maps.Keys(verbs)) }
-
-// appendVerbs describes commands: name, arity, flags and the positions of the keys.
-func appendVerbs(b []byte, names []string, proto int) []byte {
-	b = appendArray(b, len(names))
-	for _, name := range names {
-		v := verbs[name]
-		if v == nil {
-			b = appendNull(b, proto)
-			continue
-		}
-		arity, flag := v.least, "readonly"
-		if v.most != v.least {
-			arity = -arity
-		}
-		if v.writes {
-			flag = "write"
-		}
-		b = appendInteger(appendBulk(appendArray(b, 6), v.name), int64(arity))
-		b = appendStatus(appendArray(b, 1), flag)
-		b = appendInteger(appendInteger(appendInteger(b, int64(v.keys.first)), int64(v.keys.last)), int64(v.keys.step))
-	}
-	return b
-}
-
-// readWait answers at once: every earlier reply is already on the disks of a majority.
-func readWait(c *conn, v *verb, args [][]byte) {
-	for _, arg := range args[1:] {
-		if n, ok := parseInteger(arg); !ok || n < 0 {
-			c.fail(v, notInteger)
-			return
-		}
-	}
-	c.say(v, appendInteger(nil, int64(c.server.config.Copies())))
-}
-
-// plainText makes received bytes safe to show.
-func plainText(b []byte) string {
-	const shown = 64
-	return strings.Map(func(r rune) rune {
-		if r < ' ' || r > '~' {
-			return '?'
-		}
-		return r
-	}, string(b[:min(len(b), shown)]))
 }
