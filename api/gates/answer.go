@@ -3,6 +3,7 @@ package gates
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"maps"
 	"net/http"
 	"slices"
@@ -12,8 +13,10 @@ import (
 	"connectrpc.com/connect"
 
 	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
+	"github.com/stint-io/stint/internal/edge/jwks"
 	"github.com/stint-io/stint/internal/gate"
 	"github.com/stint-io/stint/policy"
+	"github.com/stint-io/stint/shard"
 )
 
 // The types of problem documents (RFC 9457), of draft-ietf-httpapi-ratelimit-headers section 5.
@@ -103,6 +106,46 @@ func (a *answer) refuse(r *gate.Refusal) (code string) {
 	}
 	a.problem(r.Status, "", r.Detail)
 	return connect.CodeInvalidArgument.String()
+}
+
+// undecided answers a question without a decision, and returns its code. A failure of ours is no denial, and passes
+// only what may fail open.
+func (a *answer) undecided(err error, open bool) (code string) {
+	var refusal *gate.Refusal
+	var failure *shard.Error
+	switch {
+	case errors.As(err, &refusal):
+		return a.refuse(refusal)
+	case errors.As(err, &failure) && failure.Code == shard.KeyNotFound:
+		a.problem(http.StatusForbidden, "", "The sender is not known.")
+		return connect.CodePermissionDenied.String()
+	case open && a.mayOpen(err): //mutant:closed-fails-open //mutant:unauthorized-proxy-opens
+		a.w.Header().Set(FailedHeader, "open")
+		a.pass(nil)
+		return "failed_open"
+	}
+	a.w.Header().Set("Retry-After", "1")
+	a.problem(http.StatusServiceUnavailable, problemCapacity, Unchecked)
+	if errors.Is(err, jwks.ErrNoKeys) {
+		return connect.CodeUnavailable.String()
+	}
+	return a.codeOf(err).String()
+}
+
+// mayOpen reports whether an error means that no decision was possible. Any other error concerns the request, the
+// gate's rules or the proxy's token: if it opened the gate, a client that finds such a request would pass uncounted.
+// Neither does a lack of room for new keys open it: a client that makes that many keys would open the gate for all
+// clients after it.
+func (a *answer) mayOpen(err error) bool {
+	var failure *shard.Error
+	if errors.As(err, &failure) && failure.Code == shard.MemoryFull { //mutant:full-shard-opens
+		return false
+	}
+	switch a.codeOf(err) {
+	case connect.CodeUnavailable, connect.CodeAborted, connect.CodeDeadlineExceeded, connect.CodeInternal:
+		return true
+	}
+	return false
 }
 
 // problem answers with a problem document about a status.

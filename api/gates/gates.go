@@ -12,11 +12,9 @@ import (
 	"connectrpc.com/connect"
 
 	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
-	"github.com/stint-io/stint/internal/edge/jwks"
 	"github.com/stint-io/stint/internal/gate"
 	"github.com/stint-io/stint/internal/observe/loglimit"
 	"github.com/stint-io/stint/policy"
-	"github.com/stint-io/stint/shard"
 )
 
 // Prefix begins the path of every gate.
@@ -44,21 +42,21 @@ type Config struct {
 type Gates struct {
 	Config
 	ignored loglimit.Limit // log lines about ignored headers, by address
-	rules   rules
+	cache   gateCache
 }
 
 // New makes the gates of the policies in force.
 func New(c Config) *Gates {
 	return &Gates{Config: c, ignored: loglimit.Limit{Most: 10, Per: 10 * time.Second},
-		rules: rules{logger: c.Logger, transport: c.Keys}}
+		cache: gateCache{logger: c.Logger, transport: c.Keys}}
 }
 
 // Prepare prepares the gates of the policies in force, so that the keys that verify their tokens are loaded before the
 // first request; otherwise the first request loads them.
-func (g *Gates) Prepare() { g.rules.current(g.Policies()) }
+func (g *Gates) Prepare() { g.cache.current(g.Policies()) }
 
 // Close stops the background work and waits for it.
-func (g *Gates) Close() { g.rules.close() }
+func (g *Gates) Close() { g.cache.close() }
 
 // Before serves gates, and leaves all else to the next handler.
 func (g *Gates) Before(next http.Handler) http.Handler {
@@ -95,7 +93,7 @@ func Refuse(w http.ResponseWriter, r *gate.Refusal) (path, code string) {
 
 // ask answers a question at a gate, if there is such a gate, and returns the path of the gate and the code.
 func (g *Gates) ask(ctx context.Context, a *answer, name string, q *gate.Question) (path, code string) {
-	at := g.rules.current(g.Policies()).gates[name]
+	at := g.cache.current(g.Policies()).gates[name]
 	if at == nil {
 		a.problem(http.StatusNotFound, "", "There is no such gate.")
 		return Prefix, connect.CodeNotFound.String()
@@ -130,7 +128,7 @@ func pathOf(r *http.Request) (name, path string) {
 }
 
 // answer answers a question and returns its code.
-func (g *Gates) answer(ctx context.Context, a *answer, at *site, q *gate.Question) (code string) {
+func (g *Gates) answer(ctx context.Context, a *answer, at *readyGate, q *gate.Question) (code string) {
 	route, err := at.gate.Match(q)
 	var refusal *gate.Refusal
 	switch {
@@ -164,7 +162,9 @@ func (g *Gates) answer(ctx context.Context, a *answer, at *site, q *gate.Questio
 }
 
 // decide makes a check of a question. If there is nothing to count, there is no decision, and the request passes.
-func (g *Gates) decide(ctx context.Context, at *site, route *gate.Route, q *gate.Question) (*stintv1.Decision, error) {
+func (g *Gates) decide(
+	ctx context.Context, at *readyGate, route *gate.Route, q *gate.Question,
+) (*stintv1.Decision, error) {
 	entries, err := route.Entries(q, func(token string) (string, error) { return at.subject(ctx, token) })
 	if err != nil {
 		return nil, err
@@ -179,53 +179,4 @@ func (g *Gates) decide(ctx context.Context, at *site, route *gate.Route, q *gate
 	}
 	answer, err := g.Check(ctx, check)
 	return answer.GetDecision(), err
-}
-
-// subject verifies a token.
-func (at *site) subject(ctx context.Context, token string) (string, error) {
-	subject, err := at.keys.Verify(ctx, token, at.tokens)
-	if errors.Is(err, jwks.ErrToken) {
-		return "", gate.ErrToken
-	}
-	return subject, err
-}
-
-// undecided answers a question without a decision, and returns its code. A failure of ours is no denial, and passes
-// only what may fail open.
-func (a *answer) undecided(err error, open bool) (code string) {
-	var refusal *gate.Refusal
-	var failure *shard.Error
-	switch {
-	case errors.As(err, &refusal):
-		return a.refuse(refusal)
-	case errors.As(err, &failure) && failure.Code == shard.KeyNotFound:
-		a.problem(http.StatusForbidden, "", "The sender is not known.")
-		return connect.CodePermissionDenied.String()
-	case open && a.mayOpen(err): //mutant:closed-fails-open //mutant:unauthorized-proxy-opens
-		a.w.Header().Set(FailedHeader, "open")
-		a.pass(nil)
-		return "failed_open"
-	}
-	a.w.Header().Set("Retry-After", "1")
-	a.problem(http.StatusServiceUnavailable, problemCapacity, Unchecked)
-	if errors.Is(err, jwks.ErrNoKeys) {
-		return connect.CodeUnavailable.String()
-	}
-	return a.codeOf(err).String()
-}
-
-// mayOpen reports whether an error means that no decision was possible. Any other error concerns the request, the
-// gate's rules or the proxy's token: if it opened the gate, a client that finds such a request would pass uncounted.
-// Neither does a lack of room for new keys open it: a client that makes that many keys would open the gate for all
-// clients after it.
-func (a *answer) mayOpen(err error) bool {
-	var failure *shard.Error
-	if errors.As(err, &failure) && failure.Code == shard.MemoryFull { //mutant:full-shard-opens
-		return false
-	}
-	switch a.codeOf(err) {
-	case connect.CodeUnavailable, connect.CodeAborted, connect.CodeDeadlineExceeded, connect.CodeInternal:
-		return true
-	}
-	return false
 }

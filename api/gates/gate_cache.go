@@ -1,6 +1,8 @@
 package gates
 
 import (
+	"context"
+	"errors"
 	"log/slog"
 	"net/http"
 	"sync"
@@ -11,33 +13,42 @@ import (
 	"github.com/stint-io/stint/policy"
 )
 
-// rules keeps the gates of the policies in force ready, and the keys that verify their tokens up to date. It may be
+// gateCache keeps the gates of the policies in force ready, and the keys that verify their tokens up to date. It may be
 // used concurrently.
-type rules struct {
+type gateCache struct {
 	logger    *slog.Logger
-	newest    atomic.Pointer[readyRules]
+	newest    atomic.Pointer[gateSet]
 	transport http.RoundTripper // nil means the default
 
 	mu      sync.Mutex              // guards the fields below, and replacing newest
-	sources map[string]*jwks.Source // by address; rules owns and closes them
+	sources map[string]*jwks.Source // by address; gateCache owns and closes them
 	closed  bool
 }
 
-// readyRules are the gates of one set of policies.
-type readyRules struct {
+// gateSet is the gates of one set of policies.
+type gateSet struct {
 	of    *policy.Set
-	gates map[string]*site
+	gates map[string]*readyGate
 }
 
-// site is a gate with the keys that verify its tokens.
-type site struct {
+// readyGate is a gate with the keys that verify its tokens.
+type readyGate struct {
 	gate   *gate.Gate
 	keys   *jwks.Source // nil if none of its identities is a token
 	tokens jwks.Rules
 }
 
+// subject verifies a token.
+func (at *readyGate) subject(ctx context.Context, token string) (string, error) {
+	subject, err := at.keys.Verify(ctx, token, at.tokens)
+	if errors.Is(err, jwks.ErrToken) {
+		return "", gate.ErrToken
+	}
+	return subject, err
+}
+
 // current returns the gates of the policies in force.
-func (g *rules) current(policies *policy.Set) *readyRules {
+func (g *gateCache) current(policies *policy.Set) *gateSet {
 	if ready := g.newest.Load(); ready != nil && ready.of == policies {
 		return ready
 	}
@@ -47,10 +58,10 @@ func (g *rules) current(policies *policy.Set) *readyRules {
 	if before != nil && (before.of == policies || before.of.Version() > policies.Version()) {
 		return before
 	}
-	ready := &readyRules{of: policies, gates: make(map[string]*site)}
+	ready := &gateSet{of: policies, gates: make(map[string]*readyGate)}
 	used := map[string]bool{}
 	for _, rules := range policies.Rules().Gates {
-		at := &site{gate: gate.New(rules, policies)}
+		at := &readyGate{gate: gate.New(rules, policies)}
 		if rules.JWT != nil {
 			at.keys, at.tokens = g.source(rules.JWT.JWKS), jwks.Rules{Issuer: rules.JWT.Issuer,
 				Audience: rules.JWT.Audience, Algorithms: rules.JWT.Algorithms}
@@ -69,7 +80,7 @@ func (g *rules) current(policies *policy.Set) *readyRules {
 }
 
 // source returns the keys at an address.
-func (g *rules) source(address string) *jwks.Source {
+func (g *gateCache) source(address string) *jwks.Source {
 	source := g.sources[address]
 	if source == nil {
 		source = jwks.Open(address, g.transport, g.logger)
@@ -85,7 +96,7 @@ func (g *rules) source(address string) *jwks.Source {
 }
 
 // close stops the background work and waits for it.
-func (g *rules) close() {
+func (g *gateCache) close() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.closed = true
