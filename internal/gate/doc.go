@@ -2,9 +2,10 @@
 // proxy and the rules of a gate in the policies file. It answers nothing and decides nothing; package api does that.
 //
 //	path      a canonical form for each path: a second spelling would be free
-//	asked     the method, host and path that the proxy asks about, and which headers are believed
-//	match     the route of a request
-//	identity  the client: the subject of a token, an API key, or an address
+//	question  the method, host and path that the proxy asks about, and which headers are believed
+//	matcher   which requests a route is for
+//	route     what the requests of a route count
+//	sender    the client: the subject of a token, an API key, or an address
 //	Gate      the rules of one gate, prepared for questions
 //
 // Input from clients is not believed, except for proofs of identity. Headers of a proxy are believed only if the

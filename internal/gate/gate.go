@@ -3,13 +3,11 @@ package gate
 import (
 	"crypto/sha256"
 	"encoding/base64"
-	"errors"
 	"net/http"
 	"slices"
 	"strconv"
 
 	"github.com/stint-io/stint/internal/edge/clientaddr"
-	"github.com/stint-io/stint/limit"
 	"github.com/stint-io/stint/policy"
 )
 
@@ -76,64 +74,6 @@ func (g *Gate) first(r *request, path string, header http.Header) *Route {
 	return nil
 }
 
-// Entry is a policy and key that a request counts.
-type Entry struct {
-	Policy, Key string
-	Cost        uint64
-}
-
-// Entries returns the entries of a question, without repeating a policy and key. There may be none. The error is a
-// *Refusal, or that of subject.
-func (r *Route) Entries(q *Question, subject Subject) ([]Entry, error) {
-	entries, err := r.own(q, subject)
-	for other := r.also; other != nil && err == nil; other = other.also {
-		var more []Entry
-		more, err = other.own(q, subject) //mutant:api-key-of-another-reading
-		for _, e := range more {
-			entries = with(entries, e, most)
-		}
-	}
-	return entries, err
-}
-
-// own returns the entries of a route alone. Each route identifies the client: an API key that another route knows has
-// no count of its own here.
-func (r *Route) own(q *Question, subject Subject) ([]Entry, error) {
-	s := newSender(q, r, subject)
-	entries := make([]Entry, 0, len(r.rules.Entries))
-	for i := range r.rules.Entries {
-		rules := &r.rules.Entries[i]
-		key, err := r.key(&rules.Key, s)
-		if errors.Is(err, errMissing) && r.gate.rules.OnMissing == policy.MissingSkip {
-			continue
-		}
-		if errors.Is(err, errMissing) {
-			err = r.gate.missing()
-		}
-		if err != nil {
-			return nil, err
-		}
-		entries = with(entries, Entry{rules.Policy, key, r.gate.cost(&rules.Cost, q)}, added)
-	}
-	return entries, nil
-}
-
-func (r *Route) key(template *policy.Template, s *sender) (key string, err error) {
-	key = template.Key(func(field string) string {
-		value, missing := s.value(field)
-		switch {
-		case errors.Is(missing, errMissing) && r.gate.rules.OnMissing == policy.MissingShared:
-			return shared
-		// A refusal stays: only missing identities may be skipped.
-		//mutant:missing-field-hides-refusal
-		case missing != nil && (err == nil || errors.Is(err, errMissing)):
-			err = missing
-		}
-		return value
-	})
-	return key, err
-}
-
 // missing refuses a request that does not identify its client.
 func (g *Gate) missing() error {
 	for _, identity := range g.rules.Identity {
@@ -143,23 +83,6 @@ func (g *Gate) missing() error {
 	}
 	return &Refusal{http.StatusBadRequest, "the proxy does not say in X-Forwarded-For where the request came from"}
 }
-
-// with appends an entry. If there is one of its policy and key, that gets the cost of both instead.
-func with(entries []Entry, e Entry, both func(a, b uint64) uint64) []Entry {
-	for i := range entries {
-		if entries[i].Policy == e.Policy && entries[i].Key == e.Key {
-			entries[i].Cost = both(entries[i].Cost, e.Cost)
-			return entries
-		}
-	}
-	return append(entries, e)
-}
-
-// added is the cost of two fields of different keys that have the same value.
-func added(a, b uint64) uint64 { return min(a+b, limit.MaxCost) }
-
-// most is the cost of an entry in two readings of the same path: it is counted once.
-func most(a, b uint64) uint64 { return max(a, b) }
 
 // cost returns the units of an entry. If the proxy did not set the header to a number within the bound, it costs the
 // most: no client makes its requests cheaper.

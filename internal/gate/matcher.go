@@ -9,26 +9,6 @@ import (
 	"github.com/stint-io/stint/policy"
 )
 
-// Route is one route of a gate.
-type Route struct {
-	gate      *Gate
-	rules     *policy.GateRoute
-	match     matcher
-	open      bool
-	knowsKeys bool
-	also      *Route // for another reading of the path; may be nil
-}
-
-// Open reports whether a request without a decision passes.
-func (r *Route) Open() bool { return r.open }
-
-// with returns the route of requests that count as both.
-func (r *Route) with(other *Route) *Route {
-	both := *r
-	both.open, both.also = r.open && other.open, other //mutant:security-reading-fails-open
-	return &both
-}
-
 // matcher is a policy.GateMatch prepared for questions.
 type matcher struct {
 	method, host string
@@ -49,20 +29,20 @@ func newMatcher(m *policy.GateMatch) matcher {
 			return found && (rest == "" || rest[0] == '/')
 		}
 	case m.Glob != "":
-		ready.path = globbed(m.Glob)
+		ready.path = compileGlob(m.Glob)
 	case m.Regexp != "":
-		ready.path = anchored(m.Regexp)
+		ready.path = compileRegexp(m.Regexp)
 	}
 	return ready
 }
 
-func anchored(pattern string) func(string) bool {
+func compileRegexp(pattern string) func(string) bool {
 	return regexp.MustCompile(`(?is)\A(?:` + pattern + `)\z`).MatchString
 }
 
-// globbed compiles a pattern: "*" is any text within a segment, and "**" any text. "/**" at the end also matches no
+// compileGlob compiles a pattern: "*" is any text within a segment, and "**" any text. "/**" at the end also matches no
 // text.
-func globbed(glob string) func(string) bool {
+func compileGlob(glob string) func(string) bool {
 	glob, tail := strings.TrimSuffix(glob, "/"), ""
 	if start, whole := strings.CutSuffix(glob, "/**"); whole {
 		glob, tail = start, `(?:/.*)?`
@@ -82,7 +62,7 @@ func globbed(glob string) func(string) bool {
 	if glob == "" && tail == "" {
 		tail = "/"
 	}
-	return anchored(pattern.String() + tail)
+	return compileRegexp(pattern.String() + tail)
 }
 
 func (m *matcher) matches(r *request, path string, header http.Header) bool {

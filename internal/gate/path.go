@@ -43,14 +43,14 @@ func readings(target string) (paths, error) {
 		return paths{}, &Refusal{http.StatusBadRequest, fmt.Sprintf("the path has %d bytes: at most %d are allowed",
 			len(path), pathBytesMax)}
 	}
-	if err := printable(path); err != nil {
+	if err := printableProblem(path); err != nil {
 		return paths{}, err
 	}
 	var differ reading
 	segments := strings.Split(path, "/")
 	for i, segment := range segments {
 		decoded := decode(segment)
-		if err := unambiguous(decoded, i == len(segments)-1); err != nil {
+		if err := segmentProblem(decoded, i == len(segments)-1); err != nil {
 			return paths{}, err
 		}
 		if strings.ContainsAny(decoded, `/\`) { //mutant:encoded-slash-leaves-a-route
@@ -78,42 +78,42 @@ func readings(target string) (paths, error) {
 	return all, nil
 }
 
-// printable refuses characters that cannot be part of a URI (RFC 3986), and control characters in any encoding: "$" of
-// many regular expressions matches before a line feed, and servers cut a request line at any white space that their
-// language knows.
-func printable(path string) error {
+// printableProblem refuses characters that cannot be part of a URI (RFC 3986), and control characters in any encoding:
+// "$" of many regular expressions matches before a line feed, and servers cut a request line at any white space that
+// their language knows.
+func printableProblem(path string) error {
 	if path != "" && path != "*" && path[0] != '/' { //mutant:path-without-slash-leaves-a-route
-		return ambiguous(`no "/" at its beginning`)
+		return ambiguousPath(`no "/" at its beginning`)
 	}
 	if strings.ContainsFunc(decode(path), unicode.IsControl) { //mutant:control-character-leaves-a-route
-		return ambiguous("a control character")
+		return ambiguousPath("a control character")
 	}
 	for i := range len(path) {
 		if path[i] >= utf8.RuneSelf { //mutant:raw-byte-leaves-a-route
-			return ambiguous("a byte that is no ASCII and not percent-encoded")
+			return ambiguousPath("a byte that is no ASCII and not percent-encoded")
 		}
 	}
 	return nil
 }
 
-// unambiguous refuses a decoded segment that a server may read as a way up, or as empty.
-func unambiguous(segment string, last bool) error {
+// segmentProblem refuses a decoded segment that a server may read as a way up, or as empty.
+func segmentProblem(segment string, last bool) error {
 	parts := strings.FieldsFunc(segment, isSlash)
 	for i, part := range parts {
 		name, _, cut := strings.Cut(part, ";")
 		switch bare := strings.TrimFunc(name, isSpace); {
 		case bare == "." || bare == "..": //mutant:dots-leave-a-route
-			return ambiguous(`a segment "." or ".."`)
+			return ambiguousPath(`a segment "." or ".."`)
 		case cut && i < len(parts)-1: //mutant:slash-in-a-parameter-leaves-a-route
-			return ambiguous(`a "/" in a parameter behind ";"`)
+			return ambiguousPath(`a "/" in a parameter behind ";"`)
 		case name == "" && !last:
-			return ambiguous(`a segment that begins with ";"`)
+			return ambiguousPath(`a segment that begins with ";"`)
 		}
 	}
 	return nil
 }
 
-func ambiguous(what string) error {
+func ambiguousPath(what string) error {
 	return &Refusal{http.StatusBadRequest, "the path has " + what + ", which servers read in different ways: " +
 		"send the path without it"}
 }
@@ -190,9 +190,9 @@ func splitTarget(target string) (host, path string, err error) {
 	path, _, _ = strings.Cut(path, "?")
 	switch {
 	case strings.Contains(path, "#"):
-		return "", "", ambiguous(`a "#"`)
+		return "", "", ambiguousPath(`a "#"`)
 	case strings.Contains(path, `\`):
-		return "", "", ambiguous(`a "\"`)
+		return "", "", ambiguousPath(`a "\"`)
 	}
 	return host, path, nil
 }

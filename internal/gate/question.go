@@ -59,10 +59,10 @@ func (g *Gate) asked(q *Question) (request, error) {
 			"a method and a path"}
 	}
 	if q.Reported || !g.proxies.Trust(q.Peer) || g.rules.Proxy == policy.ProxyPath { //mutant:strangers-headers-believed
-		return spelled(q.Method, q.Host, q.Path)
+		return requestOf(q.Method, q.Host, q.Path)
 	}
 	if g.rules.Proxy == policy.ProxyAny && q.Path != "" {
-		return spelled(q.Method, q.Host, q.Path) // the client controls no part of this path
+		return requestOf(q.Method, q.Host, q.Path) // the client controls no part of this path
 	}
 	var found *request
 	for _, of := range forwards {
@@ -129,12 +129,12 @@ func (f *forward) read(q *Question) (r request, said bool, err error) {
 		return r, false, &Refusal{http.StatusBadRequest,
 			"the proxy sends " + f.uri + " without one " + f.method + ", or a header twice"}
 	}
-	r, err = spelled(method, host, uri)
+	r, err = requestOf(method, host, uri)
 	return r, err == nil, err
 }
 
-// spelled returns a request in canonical form.
-func spelled(method, host, target string) (request, error) {
+// requestOf returns a request in canonical form.
+func requestOf(method, host, target string) (request, error) {
 	all, err := readings(target)
 	return request{cleanMethod(method), cleanHost(host), all}, err
 }

@@ -19,8 +19,8 @@ type Subject func(token string) (subject string, err error)
 // ErrToken is the error about an invalid token.
 var ErrToken = errors.New("the token is not valid")
 
-// shared is the identity of all clients without one. No other identity begins so.
-const shared = "anonymous"
+// sharedIdentity is the identity of all clients without one. No other identity begins so.
+const sharedIdentity = "anonymous"
 
 // sender identifies the client of a request, each field once and only if an entry needs it. The errors of the fields
 // mean that they are missing (errMissing), refused, or could not be verified.
