@@ -6,56 +6,8 @@ import (
 	"strings"
 )
 
-// Op is an operation that can be granted.
-type Op uint8
-
-const (
-	NoOp Op = iota // any authenticated caller may do it, without a grant
-	// Check counts: Check, CheckBatch, CheckStream, Reserve; on the Redis port INCR, CL.THROTTLE and their like.
-	Check
-	Settle      // end a hold, refund a decision
-	Read        // Get; on the Redis port GET, TTL
-	Adjust      // change what a key has used, or block it; on the Redis port SET, DEL, EXPIRE
-	Override    // give a key a tier or quotas of its own
-	Policies    // apply policies
-	Observe     // status, policies, metrics: calls that show no key
-	ObserveKeys // audit: calls that show keys
-	Usage       // usage of billing meters
-	Cluster     // drain, remove, upgrade
-	Backup      // read everything at once
-	Tokens      // create, list, rotate and revoke tokens
-	Inline      // send limits along with a request, beside Check or Read
-	Sinks       // event sinks, and waiting events with their keys
-	Correct     // correct a bill by hand
-	Lease       // take and return leases: the caller is believed what it says it has spent
-	Edge        // be an edge: relay requests as far as other grants go, and read policies and tokens' hashes
-	opCount
-)
-
-var opNames = [opCount]string{"", "check", "settle", "read", "adjust", "override", "policies", "observe",
-	"observe-keys", "usage", "cluster", "backup", "tokens", "inline", "sinks", "correct", "lease", "edge"}
-
 // admin stands for every operation, on everything.
 const admin = "admin"
-
-// String returns the name of the operation in a grant.
-func (o Op) String() string { return opNames[o] }
-
-// ofKeys reports whether the operation is about keys, so that a grant can restrict them. The others are about the whole
-// cluster.
-func (o Op) ofKeys() bool {
-	switch o {
-	case Check, Settle, Read, Adjust, Override, ObserveKeys, Usage, Inline, Correct, Lease:
-		return true
-	}
-	return false
-}
-
-// survivesSilence reports whether the last known tokens are good enough for the operation at any age: otherwise a login
-// would depend on the system shard.
-func (o Op) survivesSilence() bool {
-	return o == Check || o == Settle || o == Read || o == Inline || o == Lease || o == Edge
-}
 
 // Grant allows operations on some keys. An empty list means all of them, except for Tiers, where it means none.
 type Grant struct {
@@ -111,13 +63,6 @@ func (g *Grant) Problem() string {
 	return ""
 }
 
-func opOf(name string) Op {
-	if i := slices.Index(opNames[:], name); i > 0 {
-		return Op(i)
-	}
-	return NoOp
-}
-
 // narrowed reports whether the grant covers only some keys.
 func (g *Grant) narrowed() bool {
 	return len(g.Namespaces) > 0 || len(g.Policies) > 0 || len(g.Keys) > 0 || len(g.Tiers) > 0
@@ -171,6 +116,13 @@ type grant struct {
 	all                               bool   // admin
 	ops                               uint32 // one bit each
 	namespaces, policies, keys, tiers []string
+}
+
+// Target is what a request is about. "" stands for all of a kind: only a grant without a restriction there covers it.
+type Target struct {
+	Namespace, Policy, Key string
+	Tier                   string // named by the request; may be empty
+	Unlimited              bool   // the tier lifts a limit
 }
 
 func (g *Grant) ready() grant {

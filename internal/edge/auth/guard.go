@@ -6,47 +6,6 @@ import (
 	"time"
 )
 
-// Refusal is why a request is not served. Nothing of the request was done.
-type Refusal struct {
-	Kind    Kind
-	Message string
-}
-
-// Kind is what the caller can do about a Refusal.
-type Kind uint8
-
-const (
-	Unproven    Kind = iota // authenticate
-	NotGranted              // ask for more rights
-	Unavailable             // ask again, or another node
-)
-
-// Error implements error.
-func (r *Refusal) Error() string { return r.Message }
-
-var (
-	errNoToken = &Refusal{Unproven, "this server asks for a token: send one (--token-file FILE or STINT_TOKEN; " +
-		"over HTTP Authorization: Bearer TOKEN); nothing was done"}
-	errNoTokensYet = &Refusal{Unproven, "this server can be reached by others and has no tokens yet: " +
-		"make the first one on its machine, with stint token create NAME --admin --data-dir DIR; nothing was done"}
-	errWrong = &Refusal{Unproven, "the token or role is not known here, has expired or was revoked; " +
-		"nothing was done"}
-	// Young is the refusal by a guard that does not have the tokens yet. It implies nothing about the caller.
-	Young = &Refusal{Unavailable, "this node does not know yet which tokens are valid; " +
-		"nothing was done; ask again"}
-	errStale = &Refusal{Unavailable, "this node has not heard for 10 s which tokens are valid, so only check, " +
-		"settle, read and lease are served; nothing was done; ask another node"}
-)
-
-// WrongName is the refusal of a right token under another token's name.
-var WrongName = errWrong
-
-// NotGrantedError is the refusal of an operation that no grant of the caller covers. It repeats only parts of the
-// request, so that it does not reveal what exists.
-func NotGrantedError(op Op) *Refusal {
-	return &Refusal{NotGranted, "this token or role does not allow " + op.String() + " here; nothing was done"}
-}
-
 // staleAfter is how long the last known tokens are good enough for operations that change what callers may do.
 const staleAfter = 10 * time.Second
 
@@ -57,9 +16,6 @@ type Guard struct {
 	next  atomic.Pointer[chan struct{}] // closed when another set is in force
 	heard atomic.Int64                  // Unix microseconds: when the set was last known to be the cluster's newest
 }
-
-// Anybody returns the caller of places that need no authentication.
-func Anybody() *Caller { return anybody }
 
 // NewGuard makes a guard without tokens: it admits no caller until Learn is called.
 func NewGuard(now func() time.Time) *Guard {
@@ -120,15 +76,6 @@ type Proof struct {
 	Token string // may be empty
 	Role  string // proven by a client certificate; may be empty
 }
-
-// The callers without a record. A guest must not lift a limit by naming an unlimited tier: that takes authentication.
-var (
-	local   = &Caller{name: "local", grants: []grant{{all: true, ops: 1<<opCount - 1}}}
-	anybody = &Caller{grants: []grant{{all: true, ops: 1<<opCount - 1}}}
-	// outsider may ask a node without a cluster for its state.
-	outsider = &Caller{}
-	guest    = &Caller{grants: []grant{{ops: 1<<opCount - 1, tiers: []string{"*"}}}}
-)
 
 // Caller authenticates a request, or returns the reason for a refusal. A token decides even beside a proven role: a
 // wrong one is never ignored.

@@ -2,7 +2,6 @@ package connlimit
 
 import (
 	"container/list"
-	"errors"
 	"log/slog"
 	"net"
 	"slices"
@@ -56,10 +55,10 @@ type Limit struct {
 
 	mu       sync.Mutex
 	conns    map[*conn]struct{}
-	unproven *list.List    // of *conn, oldest first: those that must still authenticate
-	leaving  []*leaving    // oldest first
-	since    time.Duration // when it became crowded
-	looked   time.Duration // last search for idle connections that found none; 0 if not lately
+	unproven *list.List     // of *conn, oldest first: those that must still authenticate
+	leaving  []*refusedConn // oldest first
+	since    time.Duration  // when it became crowded
+	looked   time.Duration  // last search for idle connections that found none; 0 if not lately
 
 	lines loglimit.Limit // of the log
 }
@@ -77,57 +76,7 @@ func New(config Config) *Limit {
 	}
 }
 
-// Refusal is the text for a refused connection. Without a text the connection is only closed.
-type Refusal struct {
-	Text []byte
-	// AfterRequest delays the text for a moment until the client sends something: an HTTP client takes an answer before
-	// its request for a fault of the connection.
-	AfterRequest bool
-}
-
-// Listen returns a listener that counts its connections towards the bound. Several listeners may share one Limit.
-func (l *Limit) Listen(inner net.Listener, refusal Refusal) net.Listener {
-	return &listener{Listener: inner, limit: l, refusal: refusal, closed: make(chan struct{})}
-}
-
 func (l *Limit) now() time.Duration { return l.config.Now().Sub(l.began) }
-
-type listener struct {
-	net.Listener
-	limit   *Limit
-	refusal Refusal
-	closed  chan struct{}
-	once    sync.Once
-}
-
-// Accept implements net.Listener. It fails only when the listener is closed, never for lack of descriptors.
-func (a *listener) Accept() (net.Conn, error) {
-	for {
-		inner, err := a.Listener.Accept()
-		switch {
-		case err == nil:
-			if c := a.limit.enter(inner, a.refusal); c != nil {
-				return c, nil
-			}
-			continue
-		case errors.Is(err, net.ErrClosed):
-			return nil, err
-		}
-		a.limit.refuse("accept", "error", err)
-		select {
-		case <-time.After(acceptPause):
-		case <-a.closed:
-			return nil, net.ErrClosed
-		}
-	}
-}
-
-// Close implements net.Listener. Accepted connections stay open.
-func (a *listener) Close() error {
-	a.once.Do(func() { close(a.closed) })
-	a.limit.dismiss(0)
-	return a.Listener.Close()
-}
 
 // enter admits a connection. It returns nil if the connection was refused.
 func (l *Limit) enter(inner net.Conn, refusal Refusal) net.Conn {
@@ -162,7 +111,7 @@ func (l *Limit) leave(c *conn) {
 	l.mu.Lock()
 	_, here := l.conns[c]
 	delete(l.conns, c)
-	l.settle(c)
+	l.dropUnproven(c)
 	if here {
 		l.tally.Leave(c.RemoteAddr())
 		l.count(now)
@@ -233,7 +182,7 @@ func (l *Limit) makeRoomForProven() {
 			l.mu.Unlock()
 			return
 		}
-		l.settle(c)
+		l.dropUnproven(c)
 		l.mu.Unlock()
 		l.refuse("unproven", "remote", c.RemoteAddr().String())
 		c.Conn.Close() // the reader closes it again through conn.Close
@@ -241,8 +190,8 @@ func (l *Limit) makeRoomForProven() {
 	}
 }
 
-// settle removes a connection from the unauthenticated ones. The caller holds mu.
-func (l *Limit) settle(c *conn) {
+// dropUnproven removes a connection from the unauthenticated ones. The caller holds mu.
+func (l *Limit) dropUnproven(c *conn) {
 	if c.place != nil {
 		l.unproven.Remove(c.place)
 		c.place = nil
@@ -255,91 +204,3 @@ func (l *Limit) Unproven() int {
 	defer l.mu.Unlock()
 	return l.unproven.Len()
 }
-
-// Prover returns the function that marks the connection's client as authenticated. The connection may be one of a
-// Limit, or wrap one that it returns by NetConn, as TLS connections do; for others the function does nothing. It may be
-// called often and concurrently.
-func Prover(from net.Conn) (proven func()) {
-	for {
-		switch c := from.(type) {
-		case *conn:
-			return c.prove
-		case *tcpConn:
-			return c.conn.prove
-		case interface{ NetConn() net.Conn }:
-			from = c.NetConn()
-		default:
-			return func() {}
-		}
-	}
-}
-
-// prove removes the connection from the unauthenticated ones.
-func (c *conn) prove() {
-	if c.unproven.Load() && c.unproven.Swap(false) { //mutant:proven-client-pushed-out
-		c.limit.mu.Lock()
-		c.limit.settle(c)
-		c.limit.mu.Unlock()
-	}
-}
-
-// refuse reports a refused connection. It writes few log lines, so that unauthenticated clients cannot fill the disk.
-func (l *Limit) refuse(why string, detail ...any) {
-	l.config.Observer.Refused(l.config.Port, why)
-	left, ok := l.lines.Allow("", l.config.Now())
-	if !ok {
-		return
-	}
-	l.mu.Lock()
-	open := len(l.conns)
-	l.mu.Unlock()
-	l.config.Logger.Warn("a connection was refused", append([]any{"port", l.config.Port, "why", why, "open", open,
-		"most", l.config.Most, "unsaid", left}, detail...)...)
-}
-
-// conn is an admitted connection.
-type conn struct {
-	net.Conn
-	limit *Limit
-	since time.Duration // when it was admitted
-	spoke atomic.Int64  // time of the last read that was recorded
-	once  sync.Once
-
-	unproven atomic.Bool   // the client must still authenticate
-	place    *list.Element // in limit.unproven, or nil; guarded by limit.mu
-}
-
-// Read implements net.Conn.
-func (c *conn) Read(b []byte) (int, error) {
-	n, err := c.Conn.Read(b)
-	c.heard()
-	return n, err
-}
-
-func (c *conn) heard() {
-	if c.limit.crowded.Load() {
-		c.spoke.Store(int64(c.limit.now()))
-	}
-}
-
-// Close implements net.Conn.
-func (c *conn) Close() error {
-	c.once.Do(func() { c.limit.leave(c) })
-	return c.Conn.Close()
-}
-
-// tcpConn is a conn over TCP with all methods of a TCP connection.
-type tcpConn struct {
-	*net.TCPConn
-	conn *conn
-}
-
-// Read implements net.Conn.
-func (c *tcpConn) Read(b []byte) (int, error) {
-	n, err := c.TCPConn.Read(b)
-	c.conn.heard()
-	return n, err
-}
-
-// Close implements net.Conn.
-func (c *tcpConn) Close() error { return c.conn.Close() }

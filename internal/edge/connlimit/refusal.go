@@ -8,9 +8,31 @@ import (
 	"time"
 )
 
-// leaving is a refused connection. It gets the reason and stays open for a short time until its client has hung up.
+// Refusal is the text for a refused connection. Without a text the connection is only closed.
+type Refusal struct {
+	Text []byte
+	// AfterRequest delays the text for a moment until the client sends something: an HTTP client takes an answer before
+	// its request for a fault of the connection.
+	AfterRequest bool
+}
+
+// refuse reports a refused connection. It writes few log lines, so that unauthenticated clients cannot fill the disk.
+func (l *Limit) refuse(why string, detail ...any) {
+	l.config.Observer.Refused(l.config.Port, why)
+	left, ok := l.lines.Allow("", l.config.Now())
+	if !ok {
+		return
+	}
+	l.mu.Lock()
+	open := len(l.conns)
+	l.mu.Unlock()
+	l.config.Logger.Warn("a connection was refused", append([]any{"port", l.config.Port, "why", why, "open", open,
+		"most", l.config.Most, "unsaid", left}, detail...)...)
+}
+
+// refusedConn is a refused connection. It gets the reason and stays open for a short time until its client has hung up.
 // Data sent to a closed connection is answered with a reset, which the client would take for the fate of its request.
-type leaving struct {
+type refusedConn struct {
 	*net.TCPConn
 	text []byte
 	once sync.Once
@@ -23,7 +45,7 @@ func (l *Limit) turnAway(c net.Conn, refusal Refusal) {
 		c.Close()
 		return
 	}
-	it := &leaving{TCPConn: tcp, text: refusal.Text}
+	it := &refusedConn{TCPConn: tcp, text: refusal.Text}
 	l.mu.Lock()
 	l.leaving = append(l.leaving, it)
 	l.mu.Unlock()
@@ -59,7 +81,7 @@ func (l *Limit) dismiss(most int) {
 }
 
 // tell writes the refusal and closes the sending side.
-func (it *leaving) tell() {
+func (it *refusedConn) tell() {
 	it.once.Do(func() {
 		it.SetWriteDeadline(time.Now().Add(refuseFor)) // the text fits into any socket's buffer
 		it.Write(it.text)

@@ -1,0 +1,83 @@
+package connlimit
+
+import (
+	"container/list"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// conn is an admitted connection.
+type conn struct {
+	net.Conn
+	limit *Limit
+	since time.Duration // when it was admitted
+	spoke atomic.Int64  // time of the last read that was recorded
+	once  sync.Once
+
+	unproven atomic.Bool   // the client must still authenticate
+	place    *list.Element // in limit.unproven, or nil; guarded by limit.mu
+}
+
+// Read implements net.Conn.
+func (c *conn) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	c.heard()
+	return n, err
+}
+
+func (c *conn) heard() {
+	if c.limit.crowded.Load() {
+		c.spoke.Store(int64(c.limit.now()))
+	}
+}
+
+// Close implements net.Conn.
+func (c *conn) Close() error {
+	c.once.Do(func() { c.limit.leave(c) })
+	return c.Conn.Close()
+}
+
+// tcpConn is a conn over TCP with all methods of a TCP connection.
+type tcpConn struct {
+	*net.TCPConn
+	conn *conn
+}
+
+// Read implements net.Conn.
+func (c *tcpConn) Read(b []byte) (int, error) {
+	n, err := c.TCPConn.Read(b)
+	c.conn.heard()
+	return n, err
+}
+
+// Close implements net.Conn.
+func (c *tcpConn) Close() error { return c.conn.Close() }
+
+// Prover returns the function that marks the connection's client as authenticated. The connection may be one of a
+// Limit, or wrap one that it returns by NetConn, as TLS connections do; for others the function does nothing. It may be
+// called often and concurrently.
+func Prover(from net.Conn) (proven func()) {
+	for {
+		switch c := from.(type) {
+		case *conn:
+			return c.prove
+		case *tcpConn:
+			return c.conn.prove
+		case interface{ NetConn() net.Conn }:
+			from = c.NetConn()
+		default:
+			return func() {}
+		}
+	}
+}
+
+// prove removes the connection from the unauthenticated ones.
+func (c *conn) prove() {
+	if c.unproven.Load() && c.unproven.Swap(false) { //mutant:proven-client-pushed-out
+		c.limit.mu.Lock()
+		c.limit.dropUnproven(c)
+		c.limit.mu.Unlock()
+	}
+}
