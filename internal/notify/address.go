@@ -6,9 +6,9 @@ import (
 	"slices"
 )
 
-// special are the addresses that are not hosts on the Internet. Of IPv6 only 2000::/3 is, so the list has the
+// specialNetworks are the addresses that are not hosts on the Internet. Of IPv6 only 2000::/3 is, so the list has the
 // exceptions in it alone.
-var special = prefixes(
+var specialNetworks = prefixes(
 	"0.0.0.0/8", "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16", "172.16.0.0/12", "192.0.0.0/24",
 	"192.0.2.0/24", "192.88.99.0/24", "192.168.0.0/16", "198.18.0.0/15", "198.51.100.0/24", "203.0.113.0/24",
 	"224.0.0.0/3", "2001::/23", "2001:db8::/32", "2002::/16", "3fff::/20",
@@ -24,16 +24,16 @@ func prefixes(texts ...string) []netip.Prefix {
 	return all
 }
 
-func has(networks []netip.Prefix, addr netip.Addr) bool {
+func containsAddress(networks []netip.Prefix, addr netip.Addr) bool {
 	return slices.ContainsFunc(networks, func(p netip.Prefix) bool { return p.Contains(addr) })
 }
 
-// check refuses an address that a node must not be made to call. Without TLS only those are allowed that its
+// addressProblem refuses an address that a node must not be made to call. Without TLS only those are allowed that its
 // configuration allows besides the Internet.
-func check(allowed []netip.Prefix, addr netip.Addr, plain bool) error {
+func addressProblem(allowed []netip.Prefix, addr netip.Addr, plain bool) error {
 	addr = addr.Unmap().WithZone("")
 	switch {
-	case has(allowed, addr):
+	case containsAddress(allowed, addr):
 		return nil
 	case isSpecial(addr):
 		return fmt.Errorf("%v is an address of a private or special network, "+
@@ -45,5 +45,5 @@ func check(allowed []netip.Prefix, addr netip.Addr, plain bool) error {
 }
 
 func isSpecial(addr netip.Addr) bool {
-	return addr.Is6() && !globalIPv6.Contains(addr) || has(special, addr)
+	return addr.Is6() && !globalIPv6.Contains(addr) || containsAddress(specialNetworks, addr)
 }

@@ -265,7 +265,7 @@ func TestOnlyPublicAddressesAreReached(t *testing.T) {
 		"2001::1": "", "2001:db8::1": "", "198.18.0.1": "", "::127.0.0.1": "", "fec0::1": "",
 	} {
 		addr := netip.MustParseAddr(text)
-		secure, plain := check(list, addr, false) == nil, check(list, addr, true) == nil
+		secure, plain := addressProblem(list, addr, false) == nil, addressProblem(list, addr, true) == nil
 		if secure != (want != "") || plain != (want == "all") {
 			t.Errorf("%s: with TLS %v, without %v", text, secure, plain)
 		}

@@ -66,12 +66,12 @@ const (
 // no method blocks.
 type Schedule struct {
 	pace    Pace
-	waiting map[Delivery]*waiting
-	sinks   map[string]*health
+	waiting map[Delivery]*deliveryState
+	sinks   map[string]*sinkHealth
 	flying  int
 }
 
-type waiting struct {
+type deliveryState struct {
 	at       time.Time
 	until    time.Time
 	next     time.Time // not before
@@ -81,8 +81,8 @@ type waiting struct {
 	gone     bool // not in the last Sync, but under way then
 }
 
-// health is the state of a sink.
-type health struct {
+// sinkHealth is the state of a sink.
+type sinkHealth struct {
 	flying   int
 	failures int       // in a row
 	next     time.Time // not before, for any delivery
@@ -95,7 +95,7 @@ type Pace struct{ Backoff, Pause time.Duration }
 // NewSchedule makes an empty schedule.
 func NewSchedule(p Pace) *Schedule {
 	p = Pace{cmp.Or(p.Backoff, backoffFirst), cmp.Or(p.Pause, pauseFirst)}
-	return &Schedule{pace: p, waiting: make(map[Delivery]*waiting), sinks: make(map[string]*health)}
+	return &Schedule{pace: p, waiting: make(map[Delivery]*deliveryState), sinks: make(map[string]*sinkHealth)}
 }
 
 // Sync sets the waiting deliveries. Others are forgotten; if one is under way, it is not tried again.
@@ -105,7 +105,7 @@ func (s *Schedule) Sync(all []Waiting) {
 			known.known, known.gone = true, false
 			continue
 		}
-		s.waiting[w.Delivery] = &waiting{at: w.At, until: w.Until, known: true}
+		s.waiting[w.Delivery] = &deliveryState{at: w.At, until: w.Until, known: true}
 	}
 	used := make(map[string]bool)
 	for d, w := range s.waiting {
@@ -116,7 +116,7 @@ func (s *Schedule) Sync(all []Waiting) {
 		w.known, w.gone = false, !w.known
 		used[d.Sink] = true
 	}
-	maps.DeleteFunc(s.sinks, func(name string, h *health) bool { return h.flying == 0 && !used[name] })
+	maps.DeleteFunc(s.sinks, func(name string, h *sinkHealth) bool { return h.flying == 0 && !used[name] })
 }
 
 // Next returns the deliveries to attempt now, the oldest events first, and marks them as under way. Each one ends with
@@ -154,17 +154,17 @@ func (s *Schedule) due(now time.Time) (all []Delivery) {
 	return all
 }
 
-func (s *Schedule) health(sink string) *health {
+func (s *Schedule) health(sink string) *sinkHealth {
 	h := s.sinks[sink]
 	if h == nil {
-		h = &health{}
+		h = &sinkHealth{}
 		s.sinks[sink] = h
 	}
 	return h
 }
 
 // one after a failure: the others wait for its outcome
-func (h *health) atOnce() int {
+func (h *sinkHealth) atOnce() int {
 	if h.failures > 0 {
 		return 1
 	}

@@ -53,8 +53,8 @@ type Disabled struct {
 	Why string
 }
 
-// names matches the names that a policy's notify list can hold.
-var names = regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}$`)
+// sinkName matches the names that a policy's notify list can hold.
+var sinkName = regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}$`)
 
 // urlMost bounds the address of a sink.
 const urlMost = 1024
@@ -64,7 +64,7 @@ const keyMost = 512
 
 // Problem returns the first wrong field of a new sink and its problem, or two empty strings.
 func (s *Sink) Problem() (field, problem string) {
-	if !names.MatchString(s.Name) {
+	if !sinkName.MatchString(s.Name) {
 		return "name", fmt.Sprintf("%q is not 1 to 64 letters, digits, dots, dashes and underscores", s.Name)
 	}
 	if s.Kind != Webhook && s.Kind != Stripe && s.Kind != CloudEvents {
@@ -137,13 +137,13 @@ func (s *Sink) Rotate(next Secret, overlap time.Duration, now time.Time) {
 	}
 }
 
-// sinks is the content of the document.
-type sinks struct{ Sinks []Sink }
+// sinksDocument is the content of the document.
+type sinksDocument struct{ Sinks []Sink }
 
 // Encode writes sinks, sorted by name. Equal sinks have equal bytes.
 func Encode(all []Sink) []byte {
 	all = slices.SortedFunc(slices.Values(all), func(a, b Sink) int { return strings.Compare(a.Name, b.Name) })
-	text, err := json.Marshal(sinks{all})
+	text, err := json.Marshal(sinksDocument{all})
 	if err != nil {
 		panic(err) // strings, numbers and bytes
 	}
@@ -155,7 +155,7 @@ func Decode(body []byte) ([]Sink, error) {
 	if len(body) == 0 {
 		return nil, nil
 	}
-	var read sinks
+	var read sinksDocument
 	if err := json.Unmarshal(body, &read); err != nil {
 		return nil, fmt.Errorf("the sinks cannot be read: %w", err)
 	}
