@@ -4,10 +4,8 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
-	"crypto/tls"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"net/url"
 	"strings"
@@ -18,37 +16,9 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
-	"github.com/stint-io/stint/api/gen/stint/v1/stintv1connect"
 	"github.com/stint-io/stint/internal/holder"
 	"github.com/stint-io/stint/internal/sleep"
 )
-
-// Config tells a Client how to reach the cluster. Only Addresses is required.
-type Config struct {
-	// Addresses are the base URLs of some nodes, as in http://127.0.0.1:7400. At least one is required. The client
-	// learns the other nodes from them.
-	Addresses []string
-	// Namespace is given to requests that name none; "" means the server's default.
-	Namespace string
-	// Token authenticates the requests, if the cluster requires it; its grants must cover their namespaces, policies
-	// and keys. It is sent to https:// addresses and to this machine only. "" sends none.
-	Token string
-	// Timeout bounds a call without a deadline in its context, retries included, so that a cluster that is down ends
-	// each call with an error. 0 means 5 s.
-	Timeout time.Duration
-	// HTTP sends the requests, for instance with certificates, through a proxy or with a tracer. The client does not
-	// close it. It should speak HTTP/2: over HTTP/1 each call under way needs a connection of its own. nil means HTTP/2
-	// with one connection per node.
-	HTTP connect.HTTPClient
-	// Leases has Check spend units of hot keys in memory, where the policies allow it (lease). A Token then needs the
-	// operation lease beside check. See the package comment.
-	Leases bool
-	// TLS is used for https:// addresses, for instance with the authorities of the nodes' certificates (RootCAs) and
-	// the certificate of a role (Certificates). The client reaches nodes that it learns by the addresses that they
-	// announce, so their certificates must name these, or all of them ServerName. nil means the system's authorities.
-	// It must be nil if HTTP is set.
-	TLS *tls.Config
-}
 
 // Client sends requests to one cluster. All methods may be called concurrently. A process needs only one: requests of
 // many goroutines through one Client share calls, while each further Client has connections and batches of its own.
@@ -69,15 +39,6 @@ type Client struct {
 	mu     sync.Mutex
 	nodes  map[string]*node // by base URL
 	closed bool
-}
-
-// node is one address of the cluster and the checks that wait to be sent to it.
-type node struct {
-	url string
-	stintv1connect.LimitServiceClient
-	stintv1connect.PolicyServiceClient
-	stintv1connect.ObserveServiceClient
-	queue nodeQueue
 }
 
 // New makes a Client and starts its background work. It returns before any connection is made, so an unreachable
@@ -122,37 +83,6 @@ func New(c Config) (*Client, error) {
 		client.leases = newLeases(client, holder.MachineClock())
 	}
 	return client, nil
-}
-
-const defaultTimeout = 5 * time.Second
-
-func newTransport(secure *tls.Config) *http.Transport {
-	var protocols http.Protocols
-	protocols.SetHTTP2(true)
-	protocols.SetUnencryptedHTTP2(true)
-	return &http.Transport{Protocols: &protocols, DisableCompression: true, IdleConnTimeout: 5 * time.Minute,
-		DialTLSContext: dialTLS(secure)}
-}
-
-// handshakeWithin bounds a TLS handshake with a node.
-const handshakeWithin = 5 * time.Second
-
-// dialTLS returns a function that connects with TLS. A failed handshake is a failed dial: no request was sent.
-func dialTLS(config *tls.Config) func(ctx context.Context, network, addr string) (net.Conn, error) {
-	dialer := tls.Dialer{Config: &tls.Config{}}
-	if config != nil {
-		dialer.Config = config.Clone()
-	}
-	dialer.Config.NextProtos = []string{"h2"}
-	return func(ctx context.Context, network, addr string) (net.Conn, error) {
-		ctx, cancel := context.WithTimeout(ctx, handshakeWithin)
-		defer cancel()
-		conn, err := dialer.DialContext(ctx, network, addr)
-		if err != nil {
-			return nil, &net.OpError{Op: "dial", Net: network, Err: fmt.Errorf("%s: %w", addr, err)}
-		}
-		return conn, nil
-	}
 }
 
 // Close returns all leases, within 2 s, and stops the background work and waits for it. Checks under way end with an
@@ -229,43 +159,6 @@ func (c *Client) Wait(ctx context.Context, r *stintv1.CheckRequest) (*stintv1.De
 	}
 }
 
-// repeat sends a request until it is answered, its time is over, or a retry would be unsafe or useless. The first key
-// of r selects the node to ask; nil means any. countsOnce means that sending the request twice counts it once. The
-// context of send bounds the call.
-func (c *Client) repeat(
-	ctx context.Context, r *stintv1.CheckRequest, countsOnce bool, send func(context.Context, *node) *Error,
-) error {
-	if _, bounded := ctx.Deadline(); !bounded {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, c.timeout)
-		defer cancel()
-	}
-	maybeApplied := false // by an earlier attempt, regardless of later ones
-	for attempt := 0; ; attempt++ {
-		n, failure := c.route(r, attempt)
-		if failure == nil {
-			failure = send(ctx, n)
-		}
-		if failure == nil {
-			return nil
-		}
-		if failure.unreached {
-			c.owners.unreached(n.url)
-		}
-		again := failure.mayAskAgain(countsOnce)
-		if maybeApplied && !failure.MaybeApplied {
-			failure = &Error{Code: connect.CodeAborted.String(), MaybeApplied: true,
-				Message: "an earlier attempt may have been counted; " +
-					"the last one: " + failure.Code + ": " + failure.Message}
-		}
-		maybeApplied = failure.MaybeApplied
-		if !again || !wait(ctx, attempt) {
-			return failure
-		}
-		c.owners.ask()
-	}
-}
-
 // CheckBatch makes independent checks concurrently and returns one result for each, in their order: a Decision or a
 // Failure. Each is handled as by Check, so one of them may be denied or fail while the others are counted. It returns
 // when the last one has its result.
@@ -319,46 +212,3 @@ func (c *Client) Get(ctx context.Context, r *stintv1.GetRequest) (*stintv1.GetRe
 	r.Namespace = cmp.Or(r.Namespace, c.namespace)
 	return call(ctx, c, nil, true, (*node).Get, r)
 }
-
-// call sends a request in a call of its own, with the retries of repeat.
-func call[Req, Res any](
-	ctx context.Context, c *Client, key *stintv1.CheckRequest, countsOnce bool,
-	method func(*node, context.Context, *connect.Request[Req]) (*connect.Response[Res], error), r *Req,
-) (answer *Res, err error) {
-	err = c.repeat(ctx, key, countsOnce, func(ctx context.Context, n *node) *Error {
-		response, err := method(n, ctx, connect.NewRequest(r))
-		if err != nil {
-			return failed(err)
-		}
-		answer = response.Msg
-		return nil
-	})
-	return answer, err
-}
-
-// node returns the node with this base URL, and adds it on first use.
-func (c *Client) node(url string) *node {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	n := c.nodes[url]
-	if n == nil {
-		n = &node{
-			url:                  url,
-			LimitServiceClient:   stintv1connect.NewLimitServiceClient(c.http, url),
-			PolicyServiceClient:  stintv1connect.NewPolicyServiceClient(c.http, url),
-			ObserveServiceClient: stintv1connect.NewObserveServiceClient(c.http, url),
-		}
-		c.nodes[url] = n
-	}
-	return n
-}
-
-// wait pauses before the next attempt. It returns false if ctx ends first.
-func wait(ctx context.Context, attempt int) bool {
-	return sleep.For(ctx, min(pauseLeast<<min(attempt, 8), pauseMost))
-}
-
-const (
-	pauseLeast = 10 * time.Millisecond
-	pauseMost  = 200 * time.Millisecond
-)

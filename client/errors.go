@@ -87,7 +87,7 @@ func failed(err error) *Error {
 func neverSent(err error) bool {
 	var op *net.OpError
 	if errors.As(err, &op) && (op.Op == "dial" || op.Op == "remote error" &&
-		slices.Contains(refusals, op.Err.Error())) {
+		slices.Contains(tlsAlerts, op.Err.Error())) {
 		return true
 	}
 	var unverified *tls.CertificateVerificationError // with a transport of the caller
@@ -100,7 +100,7 @@ func neverSent(err error) bool {
 		strings.Contains(err.Error(), "http2: client conn could not be established")
 }
 
-// refusals are the alerts by which a server refuses a client's certificate. In TLS 1.3 they come when the client has
-// already sent its request, which the server then does not read.
-var refusals = []string{"tls: bad certificate", "tls: unknown certificate authority", "tls: expired certificate",
+// tlsAlerts are the alerts by which a server refuses a client's certificate. In TLS 1.3 they come when the
+// client has already sent its request, which the server then does not read.
+var tlsAlerts = []string{"tls: bad certificate", "tls: unknown certificate authority", "tls: expired certificate",
 	"tls: unsupported certificate", "tls: certificate required"}

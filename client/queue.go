@@ -135,47 +135,6 @@ func (l *nodeQueue) take() []*item {
 	return items
 }
 
-// call sends all items in one request and returns one result for each.
-func (n *node) call(c *Client, items []*item) []*stintv1.Result {
-	ctx, cancel := context.WithTimeout(c.closing, longest(items))
-	defer cancel()
-	batch := &stintv1.CheckBatchRequest{Checks: make([]*stintv1.CheckRequest, len(items))}
-	for i, it := range items {
-		batch.Checks[i] = it.request
-	}
-	response, err := n.CheckBatch(ctx, connect.NewRequest(batch))
-	if err == nil && len(response.Msg.Results) == len(items) {
-		return response.Msg.Results
-	}
-	why := failure(connect.CodeInternal, "the node answered another number of checks than it was asked", true)
-	if err != nil {
-		e := failed(err)
-		if e.unreached {
-			c.owners.unreached(n.url)
-		}
-		why.GetFailure().Code, why.GetFailure().Message, why.GetFailure().MaybeApplied = e.Code, e.Message,
-			e.MaybeApplied
-	}
-	results := make([]*stintv1.Result, len(items))
-	for i := range results {
-		results[i] = why
-	}
-	return results
-}
-
-// longest returns the time left to the item with the latest deadline, between 1 ms and callWithin.
-func longest(items []*item) time.Duration {
-	var most time.Duration
-	for _, it := range items {
-		deadline, bounded := it.ctx.Deadline()
-		if !bounded {
-			return callWithin
-		}
-		most = max(most, time.Until(deadline))
-	}
-	return min(max(most, time.Millisecond), callWithin)
-}
-
 // notSent is the result of a check that was not sent before ctx was over.
 func notSent(ctx context.Context) *stintv1.Result {
 	if errors.Is(ctx.Err(), context.Canceled) {

@@ -31,6 +31,21 @@ type Part[R any] struct {
 	Value func(R) (string, error)
 }
 
+// CheckParts panics if an entry has no parts, or one without a name; what names the caller. Such a key would be shared
+// by all clients.
+func CheckParts[R any](what, policy string, parts []Part[R]) {
+	names := map[string]bool{"": true}
+	for _, part := range parts {
+		if names[part.Name] || part.Value == nil {
+			panic(fmt.Sprintf("%s: policy %s: each part of a key has a name of its own, and a value", what, policy))
+		}
+		names[part.Name] = true
+	}
+	if len(parts) == 0 {
+		panic(fmt.Sprintf("%s: policy %s: the key has no parts", what, policy))
+	}
+}
+
 // keyOf makes a key of parts, as in "route=login|user=ann". In parts a "/" is escaped, too: text before it would be the
 // key of a parent, which no client may name. The clients in other languages make the same keys.
 func keyOf[R any](parts []Part[R], r R) (string, error) {

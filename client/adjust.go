@@ -39,16 +39,6 @@ func (c *Client) DeleteOverride(ctx context.Context, r *stintv1.DeleteOverrideRe
 	return answer.GetDeleted(), err
 }
 
-// CorrectUsage corrects the bill of one key by hand, and returns it. It retries as Adjust does. The record is nil if it
-// was corrected before under the request's IdempotencyId, so long ago that the answer is forgotten. The error is an
-// *Error.
-func (c *Client) CorrectUsage(ctx context.Context, r *stintv1.CorrectUsageRequest) (*stintv1.UsageRecord, error) {
-	r = proto.CloneOf(r)
-	c.complete(&r.Namespace, &r.IdempotencyId)
-	answer, err := call(ctx, c, nil, true, (*node).CorrectUsage, r)
-	return answer.GetRecord(), err
-}
-
 // Forget ends everything that the cluster keeps of one key, under all policies of its namespace. It retries until ctx
 // ends: a repetition ends what was kept since. If it fails, a part may have been ended. The error is an *Error.
 func (c *Client) Forget(ctx context.Context, r *stintv1.ForgetRequest) (*stintv1.ForgetResponse, error) {
@@ -56,13 +46,6 @@ func (c *Client) Forget(ctx context.Context, r *stintv1.ForgetRequest) (*stintv1
 	r.Namespace = cmp.Or(r.Namespace, c.namespace)
 	defer c.endLeases(r.Namespace, "", r.Key)()
 	return call(ctx, c, nil, true, (*node).Forget, r)
-}
-
-// ListUsage returns a page of the bills of a namespace. It retries like Get. The error is an *Error.
-func (c *Client) ListUsage(ctx context.Context, r *stintv1.ListUsageRequest) (*stintv1.ListUsageResponse, error) {
-	r = proto.CloneOf(r)
-	r.Namespace = cmp.Or(r.Namespace, c.namespace)
-	return call(ctx, c, nil, true, (*node).ListUsage, r)
 }
 
 // complete sets the fields of a request that are left to the client.

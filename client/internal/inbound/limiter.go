@@ -54,21 +54,6 @@ func (e *Entry[R]) key(r R) (string, error) {
 	return Key(text)
 }
 
-// CheckParts panics if an entry has no parts, or one without a name; what names the caller. Such a key would be shared
-// by all clients.
-func CheckParts[R any](what, policy string, parts []Part[R]) {
-	names := map[string]bool{"": true}
-	for _, part := range parts {
-		if names[part.Name] || part.Value == nil {
-			panic(fmt.Sprintf("%s: policy %s: each part of a key has a name of its own, and a value", what, policy))
-		}
-		names[part.Name] = true
-	}
-	if len(parts) == 0 {
-		panic(fmt.Sprintf("%s: policy %s: the key has no parts", what, policy))
-	}
-}
-
 // Decide counts a request. The error wraps ErrNoKey or is that of Limits. With an error, passes means that the request
 // is to be carried out anyway. Each request gets a random id, so that retries count once; an id that a client chose
 // would be a free pass.
