@@ -4,9 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"google.golang.org/protobuf/types/known/durationpb"
@@ -40,11 +38,12 @@ func (a *admin) Status(context.Context) (*stintv1.StatusResponse, error) {
 	}
 	for _, g := range known.Groups {
 		s.Shards = append(s.Shards, a.shardStatus(&g, known.Slots, reports))
-		s.Moves = append(s.Moves, movesOf(&g)...)
+		s.Moves = append(s.Moves, replicaMoves(&g)...)
 	}
 	s.Moves = append(s.Moves, slotMovesText(s)...)
 	slices.SortFunc(s.Shards, func(a, b *stintv1.Shard) int { return cmp.Compare(a.Id, b.Id) })
-	s.Problems = append(append(twiceUsed(reports), problemsOf(s)...), strangersTo(known, reports)...) // causes first
+	s.Problems = append(twiceProblems(reports), statusProblems(s)...) // causes first
+	s.Problems = append(s.Problems, levelProblems(known, reports)...)
 	s.Problems = append(s.Problems, reportedProblems(reports)...)
 	moves, problems := keyRotation(s.Nodes)
 	s.Moves, s.Problems = append(s.Moves, moves...), append(s.Problems, problems...)
@@ -66,7 +65,7 @@ func (a *admin) nodeStatus(t *placement.Table, node placement.Node, reports map[
 		PeerAddr:   node.PeerAddr,
 		ClockAhead: &durationpb.Duration{},
 		KeyLines:   report.KeyLines,
-		Machine:    machineOf(report.Machine, report.Full),
+		Machine:    machineStatus(report.Machine, report.Full),
 		Edges:      uint32(report.Edges),
 		Leases:     uint32(report.Leases),
 
@@ -89,8 +88,8 @@ func (a *admin) nodeStatus(t *placement.Table, node placement.Node, reports map[
 	return s
 }
 
-// machineOf is what a node has reported of its machine; nil: nothing.
-func machineOf(r *placement.Machine, full bool) *stintv1.Machine {
+// machineStatus is what a node has reported of its machine; nil: nothing.
+func machineStatus(r *placement.Machine, full bool) *stintv1.Machine {
 	if r == nil {
 		return nil
 	}
@@ -126,8 +125,8 @@ func (a *admin) shardStatus(g *placement.Group, slots *slot.Map, reports map[str
 	return s
 }
 
-// movesOf lists the replicas that are being added or removed.
-func movesOf(g *placement.Group) (moves []string) {
+// replicaMoves lists the replicas that are being added or removed.
+func replicaMoves(g *placement.Group) (moves []string) {
 	for _, r := range g.Replicas {
 		switch {
 		case r.Role == placement.Learner:
@@ -170,109 +169,6 @@ func slotMovesText(s *stintv1.StatusResponse) (moves []string) {
 		}
 	}
 	return moves
-}
-
-// clockOffMost is how far two clocks may be apart before an operator should know.
-const clockOffMost = 200 * time.Millisecond
-
-// reportedProblems lists the problems that nodes report about themselves and that an operator should look at.
-func reportedProblems(reports map[string]placement.Report) []string {
-	problems := append(stopProblems(reports), capProblems(reports)...)
-	for _, report := range reports {
-		problems = append(problems, report.Problems...)
-	}
-	slices.Sort(problems)
-	return problems
-}
-
-// stopProblems says for each stopped shard why it stopped and which nodes say so. It also lists replicas with wrong
-// records: these need not stop their shard.
-func stopProblems(reports map[string]placement.Report) (problems []string) {
-	why, saidBy := make(map[shard.ID]string), make(map[shard.ID][]string)
-	for _, node := range slices.Sorted(maps.Keys(reports)) {
-		for _, r := range reports[node].Replicas {
-			switch {
-			case r.Stopped == "":
-			case r.Diverged:
-				problems = append(problems, r.Stopped)
-			default: // replicas differ at the same place, as a rule: the first node's text will do
-				why[r.Shard] = cmp.Or(why[r.Shard], r.Stopped)
-				saidBy[r.Shard] = append(saidBy[r.Shard], node)
-			}
-		}
-	}
-	for id, nodes := range saidBy {
-		problems = append(problems, fmt.Sprintf("%s (so say %s)", why[id], strings.Join(nodes, ", ")))
-	}
-	return problems
-}
-
-// capProblems lists the policies that have nearly as many keys as they may.
-func capProblems(reports map[string]placement.Report) (problems []string) {
-	for _, node := range slices.Sorted(maps.Keys(reports)) {
-		for _, r := range reports[node].Replicas {
-			for _, use := range r.NearCap {
-				problems = append(problems,
-					fmt.Sprintf("shard %s: policy %s has %d of its %d keys (its part of max_keys) in namespace %s",
-						r.Shard, use.Policy, use.Keys, use.MaxKeys, use.Namespace))
-			}
-		}
-	}
-	return problems
-}
-
-// problemsOf lists the problems that an operator should look at. What others follow from comes first.
-func problemsOf(s *stintv1.StatusResponse) (problems []string) {
-	for _, node := range s.Nodes {
-		if m := node.Machine; m.GetDiskFull() && node.State != "removed" {
-			problems = append(problems, fmt.Sprintf("node %s: %d MiB free: it takes no writes",
-				node.Id, m.DiskFree>>20))
-		}
-	}
-	for _, node := range s.Nodes {
-		if !node.Alive && node.State != "removed" {
-			problems = append(problems, fmt.Sprintf("node %s has not answered for %v", node.Id,
-				node.Silent.AsDuration().Round(time.Second)))
-		}
-		ahead := node.ClockAhead.AsDuration().Round(time.Millisecond)
-		if ahead.Abs() > clockOffMost && node.State != "removed" {
-			problems = append(problems,
-				fmt.Sprintf("node %s's clock is %v ahead of this node's (behind, if negative): "+
-					"a shard whose voters' clocks do not agree begins no epoch", node.Id, ahead))
-		}
-	}
-	for _, one := range s.Shards {
-		if one.Owner == "" {
-			problems = append(problems, fmt.Sprintf("shard %s has no owner", one.Name))
-		}
-		for _, r := range one.Replicas {
-			if r.Lost {
-				problems = append(problems, fmt.Sprintf("shard %s: the replica on %s is lost", one.Name, r.Node))
-			}
-		}
-	}
-	return problems
-}
-
-// twiceUsed lists the node ids that several processes use.
-func twiceUsed(reports map[string]placement.Report) (problems []string) {
-	for _, report := range reports {
-		problems = append(problems, report.Twice...)
-	}
-	slices.Sort(problems)
-	return slices.Compact(problems)
-}
-
-// strangersTo lists the nodes that answer but cannot read what the cluster writes: they are given no replicas.
-func strangersTo(t *placement.Table, reports map[string]placement.Report) (problems []string) {
-	for _, report := range reports {
-		if report.Levels.Max < t.Level {
-			problems = append(problems,
-				fmt.Sprintf("node %s knows feature level %d and the cluster is at %d: "+
-					"it is given no replica until it runs a newer release", report.Node, report.Levels.Max, t.Level))
-		}
-	}
-	return problems
 }
 
 // ownerReport finds the node that says it owns a shard. If two do, the newest epoch wins.

@@ -12,7 +12,7 @@ import (
 
 // Where only two clocks exist and they differ, nothing else tells an operator why no shard has an owner.
 func TestAClockThatIsOffIsAProblem(t *testing.T) {
-	problems := problemsOf(&stintv1.StatusResponse{Nodes: []*stintv1.Node{
+	problems := statusProblems(&stintv1.StatusResponse{Nodes: []*stintv1.Node{
 		{Id: "n1", Alive: true},
 		{Id: "n2", Alive: true, ClockAhead: durationpb.New(-3 * time.Second)},
 		{Id: "n3", Alive: true, ClockAhead: durationpb.New(50 * time.Millisecond)},
@@ -26,7 +26,7 @@ func TestAClockThatIsOffIsAProblem(t *testing.T) {
 // A disk without room is why shards have no owner and nodes do not answer: it comes first.
 func TestAFullDiskIsTheFirstProblem(t *testing.T) {
 	full := &stintv1.Machine{DiskFull: true, DiskFree: 5 << 20}
-	problems := problemsOf(&stintv1.StatusResponse{Shards: []*stintv1.Shard{{Name: "0"}}, Nodes: []*stintv1.Node{
+	problems := statusProblems(&stintv1.StatusResponse{Shards: []*stintv1.Shard{{Name: "0"}}, Nodes: []*stintv1.Node{
 		{Id: "n1", Silent: durationpb.New(4 * time.Second)},
 		{Id: "n2", Alive: true, Machine: full},
 		{Id: "n3", Alive: true, Machine: &stintv1.Machine{DiskFree: 500 << 20}},

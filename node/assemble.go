@@ -10,6 +10,7 @@ import (
 	"github.com/stint-io/stint/cluster/placement"
 	"github.com/stint-io/stint/cluster/routing"
 	"github.com/stint-io/stint/internal/notify"
+	"github.com/stint-io/stint/internal/observe/decisions"
 	"github.com/stint-io/stint/internal/observe/top"
 	"github.com/stint-io/stint/policy"
 	"github.com/stint-io/stint/shard"
@@ -41,18 +42,18 @@ func (n *Node) assemble(policies *policy.Set) {
 	n.readiness = &readiness{node: n.id, view: n.view, tokens: n.tokens, replicas: n.replicas, peers: n.peers,
 		stopping: stopping}
 	budget := top.NewBudget(0)
-	counted := &topCounts{replicas: n.replicas, repeats: newRepeats(n.config.World.Now, budget),
+	counted := &topCounts{replicas: n.replicas, repeats: newRepeatedDenials(n.config.World.Now, budget),
 		traffic: n.metrics.Traffic.Periods}
 	n.assembleRouter(counted.repeats.count)
 	n.documents.router = n.router
 	n.succession = &succession{node: n.id, replicas: n.replicas, peers: n.peers, tasks: n.tasks, logger: logger}
-	n.holder = &holder{node: n.id, alone: n.ports.peers == nil, life: placement.RandomID(), now: now, view: n.view,
-		peers: n.peers, tasks: n.tasks, fail: n.fail, changed: n.changed, twice: make(map[string]time.Time)}
+	n.duplicates = &duplicateGuard{node: n.id, alone: n.ports.peers == nil, life: placement.RandomID(), now: now,
+		view: n.view, peers: n.peers, tasks: n.tasks, fail: n.fail, changed: n.changed, twice: make(map[string]time.Time)}
 	writes := &writeTimes{now: now}
 	memory := cmp.Or(n.config.World.Memory, Memory())
 	records := &recordBudget{view: n.view, replicas: n.replicas, peers: n.peers, most: int(memory / 2)}
 	n.reporter = &reporter{node: n.id, now: now, dir: n.dir, view: n.view, documents: n.documents, replicas: n.replicas,
-		counted: counted, tokens: n.tokens, peers: n.peers, holder: n.holder, hints: n.hints,
+		counted: counted, tokens: n.tokens, peers: n.peers, duplicates: n.duplicates, hints: n.hints,
 		key: n.key, stopping: stopping, changed: n.changed, survivors: n.succession.survivors,
 		ports: n.ports, testClock: n.config.TestClock, leases: n.router.LeasesHeld, endLeases: n.router.EndLeases,
 		machine: &machine{dir: n.dir, replicas: n.replicas, memory: memory, budget: records, writes: writes}}
@@ -87,7 +88,7 @@ func (n *Node) assemble(policies *policy.Set) {
 
 // assembleAdmins makes the parts that answer the API's calls about the cluster, and those that send to sinks.
 func (n *Node) assembleAdmins() {
-	administration := administration{
+	adminBase := adminBase{
 		node:      n.id,
 		now:       n.config.now(),
 		view:      n.view,
@@ -97,16 +98,16 @@ func (n *Node) assembleAdmins() {
 		logger:    n.config.Logger,
 		changed:   n.changed,
 	}
-	n.admin = &admin{administration: administration, replicas: n.replicas, tokens: n.tokens,
+	n.admin = &admin{adminBase: adminBase, replicas: n.replicas, tokens: n.tokens,
 		backup: newBackupDocument(n.documents)}
-	n.tokenAdmin = &tokenAdmin{administration: administration, tokens: n.tokens, adminToken: n.config.adminToken}
-	n.secretAdmin = &secretAdmin{administration: administration, reading: newTurns()}
+	n.tokenAdmin = &tokenAdmin{adminBase: adminBase, tokens: n.tokens, adminToken: n.config.adminToken}
+	n.secretAdmin = &secretAdmin{adminBase: adminBase, reading: newTurns()}
 	sinks := n.config.World.Sinks
-	n.sinkAdmin = newSinkAdmin(administration)
+	n.sinkAdmin = newSinkAdmin(adminBase)
 	poster := notify.NewPoster(notify.Config{Allow: n.config.SinkAllow, Roots: sinks.Roots, Dial: n.config.World.Dial,
 		Timeout: sinks.Timeout, Agent: "stint/" + n.config.Version})
-	out := func() outgoing {
-		return outgoing{
+	out := func() sinkSender {
+		return sinkSender{
 			now:      n.config.now(),
 			view:     n.view,
 			replicas: n.replicas,
@@ -119,8 +120,8 @@ func (n *Node) assembleAdmins() {
 			throttle: newComplaints(),
 		}
 	}
-	n.dispatcher = &dispatcher{outgoing: out()}
-	n.pusher = &pusher{outgoing: out(), rests: make(map[string]rest)}
+	n.dispatcher = &dispatcher{sinkSender: out()}
+	n.pusher = &pusher{sinkSender: out(), rests: make(map[string]sinkRest)}
 	n.reporter.failingSinks = func() map[string]string {
 		failing := n.pusher.failing()
 		maps.Copy(failing, n.dispatcher.failing())
@@ -151,6 +152,14 @@ func (n *Node) assembleRouter(repeated func(*shard.Request, *shard.Decision)) {
 	})
 }
 
+// assembleDecisions makes what tells others of this node's decisions.
+func (n *Node) assembleDecisions(counted *topCounts) {
+	n.topReader = &topReader{view: n.view, counted: counted, peers: n.peers, reporter: n.reporter}
+	n.watcher = &watcher{view: n.view, peers: n.peers, reporter: n.reporter}
+	n.decisionLog = n.config.newDecisionLog(n.topReader.HideKey, n.metrics)
+	n.decisions = decisions.NewBus(n.id, n.decisionLog)
+}
+
 func (n *Node) assembleReconciler(records *recordBudget) {
 	now, logger, stopping := n.config.now(), n.config.Logger, n.stopping.Load
 	mover := &mover{
@@ -166,8 +175,8 @@ func (n *Node) assembleReconciler(records *recordBudget) {
 	}
 	n.reporter.moves = mover.reports
 	n.reconciler = &reconciler{
-		node: n.id, now: now, dir: n.dir, view: n.view, holder: n.holder, documents: n.documents, replicas: n.replicas,
-		opener: n.opener, budget: records,
+		node: n.id, now: now, dir: n.dir, view: n.view, duplicates: n.duplicates, documents: n.documents,
+		replicas: n.replicas, opener: n.opener, budget: records,
 		handover: n.handover, tasks: n.tasks, firstTable: n.founder.writeFirstTable, tokens: n.tokens,
 		firstToken: n.tokenAdmin.writeFirst, stopping: stopping, fail: n.fail, logger: logger, changed: n.changed,
 		sample: n.metrics.Traffic.Sample, throttle: newComplaints(),

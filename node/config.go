@@ -2,8 +2,6 @@ package node
 
 import (
 	"cmp"
-	"context"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -14,15 +12,12 @@ import (
 	"time"
 
 	"github.com/stint-io/stint/api"
-	"github.com/stint-io/stint/cluster/gossip"
 	"github.com/stint-io/stint/cluster/peer"
 	"github.com/stint-io/stint/cluster/placement"
 	"github.com/stint-io/stint/internal/edge/auth"
 	"github.com/stint-io/stint/internal/edge/clienttls"
-	"github.com/stint-io/stint/internal/notify"
 	"github.com/stint-io/stint/internal/observe/decisions"
 	"github.com/stint-io/stint/policy"
-	"github.com/stint-io/stint/raftfsm"
 	"github.com/stint-io/stint/shard"
 )
 
@@ -82,36 +77,6 @@ type ClientPorts struct {
 	RedisAddr      string        `help:"Where clients of Redis connect; default: nowhere." placeholder:"HOST:PORT" env:"STINT_REDIS_ADDR"`
 	APIHosts       []string      `name:"api-hosts" help:"Names with a dot under which clients reach the API; .svc.cluster.local stands for all names that end so." placeholder:"NAME" env:"STINT_API_HOSTS"`
 	RequestTimeout time.Duration `hidden:"" help:"For calls that bring no deadline." default:"5s" env:"STINT_REQUEST_TIMEOUT"`
-}
-
-// World replaces parts of the machine, for simulations. Its zero value is the machine.
-type World struct {
-	Now func() time.Time // the clock, with its monotonic reading
-	// how long the machine has been suspended; with Now nil, the machine's
-	Slept func() time.Duration
-	FS    raftfsm.FS // the file system under the log
-	// opens every port, and the socket in the data directory
-	Listen func(addr string) (net.Listener, error)
-	// connects to other nodes, sinks and the collector of traces
-	Dial   func(ctx context.Context, addr string) (net.Conn, error)
-	Gossip func(gossip.Config) (Membership, error) // instead of gossip.Start
-	Memory int64                                   // bytes that the process may use; 0: as Memory says
-	NoAPI  bool                                    // requests come through Node.Decide only
-	// the newest feature level that the binary knows; 0: shard.LevelNewest
-	Newest shard.Level
-
-	Sinks SinkWorld // how sinks are reached
-
-	IdleSum time.Duration // the longest time between two sum entries of a shard; 0: actor.Config's
-	// SnapshotEvery is raftfsm.GroupConfig's.
-	SnapshotEvery uint64
-}
-
-// SinkWorld is how a node reaches sinks. Its zero value is what operators get.
-type SinkWorld struct {
-	Roots   *x509.CertPool // authorities; nil: the system's
-	Pace    notify.Pace
-	Timeout time.Duration // of a try; 0: notify.Timeout
 }
 
 func (c Config) withDefaults() Config {

@@ -1,30 +1,11 @@
 package node
 
 import (
-	"errors"
-	"fmt"
 	"sync/atomic"
 
 	"github.com/stint-io/stint/raftfsm"
 	"github.com/stint-io/stint/shard"
 )
-
-// diskError wraps an error from the stores in ErrDisk if the disk does not hold what was written to it.
-func diskError(err error) error {
-	if errors.Is(err, raftfsm.ErrCorrupt) || errors.Is(err, raftfsm.ErrLost) {
-		return fmt.Errorf("%w: %w", ErrDisk, err)
-	}
-	return err
-}
-
-// untrusted wraps a fatal error in ErrDisk if it comes from stores that have stopped: a goroutine that they refuse may
-// be the first to tell the node, before the one that saw the disk fail.
-func untrusted(err error) error {
-	if errors.Is(err, raftfsm.ErrUntrusted) && !errors.Is(err, ErrDisk) {
-		return fmt.Errorf("%w: %w", ErrDisk, err)
-	}
-	return err
-}
 
 // dataDir is this node's data directory with the stores in it. One goroutine opens it, the start's or else the
 // founder's, before any other goroutine uses it; from then on all methods may be called concurrently.
@@ -93,6 +74,3 @@ func (d *dataDir) close() error {
 	}
 	return d.stores.Close()
 }
-
-// recordFormation is the name of the record of how far a founding is. Documents have records of their own names.
-const recordFormation = "formation"

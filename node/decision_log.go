@@ -7,16 +7,8 @@ import (
 	"github.com/stint-io/stint/internal/observe/metrics"
 )
 
-// logWithin is how long a stopping node waits for the disk of its decision log.
-const logWithin = time.Second
-
-// assembleDecisions makes what tells others of this node's decisions.
-func (n *Node) assembleDecisions(counted *topCounts) {
-	n.topReader = &topReader{view: n.view, counted: counted, peers: n.peers, reporter: n.reporter}
-	n.watcher = &watcher{view: n.view, peers: n.peers, reporter: n.reporter}
-	n.decisionLog = n.config.newDecisionLog(n.topReader.HideKey, n.metrics)
-	n.decisions = decisions.NewBus(n.id, n.decisionLog)
-}
+// decisionLogWithin is how long a stopping node waits for the disk of its decision log.
+const decisionLogWithin = time.Second
 
 // newDecisionLog makes the decision log, or nil if none is configured.
 func (c *Config) newDecisionLog(

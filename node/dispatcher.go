@@ -33,7 +33,7 @@ const (
 // event is posted again, under the same id: at least once. Nothing waits for it, and what it knows besides the outbox
 // may be forgotten. One goroutine runs it; failing may be called concurrently.
 type dispatcher struct {
-	outgoing
+	sinkSender
 
 	// Owned by the goroutine of run.
 	schedule *notify.Schedule
@@ -186,7 +186,7 @@ func (d *dispatcher) outbox(r *replica) (events []shard.Event) {
 // sinks are known.
 func (d *dispatcher) learnSinks(ctx context.Context) bool {
 	nameless := d.ledger == ""
-	sinks, anew := d.outgoing.learnSinks(ctx, sinksEvery)
+	sinks, anew := d.sinkSender.learnSinks(ctx, sinksEvery)
 	if anew {
 		clear(d.known)
 		for _, s := range sinks {
@@ -257,7 +257,7 @@ func (d *dispatcher) disable(ctx context.Context, sink, why string) {
 	}
 	delete(d.known, sink) // nothing is sent until it is read again
 	d.logger.Warn("a sink is disabled", "sink", sink, "why", why)
-	d.trying.Go(func() { d.outgoing.disable(ctx, sink, why) })
+	d.trying.Go(func() { d.sinkSender.disable(ctx, sink, why) })
 }
 
 // giveUp makes a delivery a dead letter.

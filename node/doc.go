@@ -18,7 +18,7 @@
 //	clusterView  what this node knows of the table, the policies, the feature levels and the secrets
 //	staleReader  reads from this node's replicas, without a commit
 //	peers        the peer port, the health probe and gossip: what this node knows of the others, and the way to them
-//	holder       whether this process is the only one under its node's id
+//	duplicates   whether this process is the only one under its node's id
 //	readiness    whether this node can do its part
 //	(router)     cluster/routing and its hop: requests wherever their keys live
 //	reporter     what this node says of itself, and what it learns from what the others say
@@ -62,7 +62,7 @@
 // of other nodes, and may be old. That is safe because roles only go forward and numbers are used once: an old table
 // never asks for anything that a newer one forbids.
 //
-//	holder     nothing, until this process knows that no other one is its node
+//	duplicates nothing, until this process knows that no other one is its node
 //	reconcile  this node's replicas: create, open, close, destroy; record which were created and which are lost
 //	judge      compare the sums of this node's replicas with those that the others report; close convicted replicas
 //	aligner    a group that this node leads: add learners, promote those that caught up, remove the leaving

@@ -20,10 +20,6 @@ const systemNamespace = "system"
 // documentTimeout bounds one exchange with the system shard: an election fits into it.
 const documentTimeout = 5 * time.Second
 
-// errNoTable is the error of a request that needs the table, before this node knows one.
-var errNoTable = &shard.Error{Code: shard.Unavailable,
-	Message: "this node does not know the cluster's table yet; ask again"}
-
 // documents are the documents of the system shard: the way to them, wherever the shard is owned, and those that nodes
 // tell each other. All methods may be called concurrently, except for those that say otherwise.
 type documents struct {
@@ -122,8 +118,8 @@ func (d *documents) history(ctx context.Context, kind string, names ...string) (
 	return all, nil
 }
 
-// by is the actor of a change and its note, as a document's history has them.
-func by(who, note string) *shard.Adjustment {
+// adjustmentBy is the actor of a change and its note, as a document's history has them.
+func adjustmentBy(who, note string) *shard.Adjustment {
 	return &shard.Adjustment{Actor: who, Note: strings.ToValidUTF8(note[:min(len(note), shard.MaxNote)], "")}
 }
 

@@ -90,7 +90,7 @@ func (e *Edge) assemble() {
 	e.hop = hop.New(hop.Far, e.upstream.dialHop)
 	e.router = routing.New(routing.Config{
 		Slots:    e.slots,
-		Places:   e.upstream.places,
+		Places:   e.upstream.nodes,
 		Local:    func(shard.ID) (routing.Owner, bool) { return nil, false },
 		Leader:   func(shard.ID) string { return "" },
 		Forward:  e.hop,
@@ -208,6 +208,6 @@ func (e *Edge) Close(ctx context.Context) error {
 	e.hop.Close()
 	e.upstream.passes.CloseIdleConnections()
 	e.poster.Close()
-	e.decisionLog.Close(logWithin)
+	e.decisionLog.Close(decisionLogWithin)
 	return err
 }

@@ -49,7 +49,7 @@ func newUpstream(c *EdgeConfig) (*upstream, error) {
 		return func(ctx context.Context, _, addr string) (net.Conn, error) {
 			conn, err := u.dial(ctx, scheme+"://"+addr)
 			if err != nil {
-				err = unreached{err}
+				err = unreachedError{err}
 			}
 			return conn, err
 		}
@@ -59,8 +59,8 @@ func newUpstream(c *EdgeConfig) (*upstream, error) {
 	return u, nil
 }
 
-// places names the nodes that an edge may ask, whatever a request is about.
-func (u *upstream) places(shard.ID) []string { return u.addresses }
+// nodes names the nodes that an edge may ask, whatever a request is about.
+func (u *upstream) nodes(shard.ID) []string { return u.addresses }
 
 // dial connects to a node.
 func (u *upstream) dial(ctx context.Context, address string) (net.Conn, error) {
@@ -107,7 +107,7 @@ func (u *upstream) dialHop(ctx context.Context, address string) (net.Conn, error
 	}
 	interrupted := context.AfterFunc(ctx, func() { conn.SetDeadline(time.Unix(1, 0)) })
 	in := bufio.NewReader(conn)
-	err = become(conn, in, request)
+	err = upgradeConn(conn, in, request)
 	if !interrupted() && err == nil {
 		err = ctx.Err()
 	}
@@ -115,11 +115,11 @@ func (u *upstream) dialHop(ctx context.Context, address string) (net.Conn, error
 		conn.Close()
 		return nil, err
 	}
-	return upgraded{conn, in}, nil
+	return upgradedConn{conn, in}, nil
 }
 
-// become has a node take a connection for that of an edge.
-func become(conn net.Conn, in *bufio.Reader, request *http.Request) error {
+// upgradeConn has a node take a connection for that of an edge.
+func upgradeConn(conn net.Conn, in *bufio.Reader, request *http.Request) error {
 	if err := request.Write(conn); err != nil {
 		return err
 	}
@@ -141,20 +141,20 @@ func become(conn net.Conn, in *bufio.Reader, request *http.Request) error {
 	return err
 }
 
-// upgraded is a connection of which some bytes have been read ahead.
-type upgraded struct {
+// upgradedConn is a connection of which some bytes have been read ahead.
+type upgradedConn struct {
 	net.Conn
 	in *bufio.Reader
 }
 
 // Read implements net.Conn.
-func (c upgraded) Read(p []byte) (int, error) { return c.in.Read(p) }
+func (c upgradedConn) Read(p []byte) (int, error) { return c.in.Read(p) }
 
-// unreached is why a node could not be connected to, so that nothing was sent.
-type unreached struct{ error }
+// unreachedError is why a node could not be connected to, so that nothing was sent.
+type unreachedError struct{ error }
 
 // Unwrap returns the reason.
-func (u unreached) Unwrap() error { return u.error }
+func (u unreachedError) Unwrap() error { return u.error }
 
 // RoundTrip implements http.RoundTripper: it sends a request to the first node that can be connected to, and to no
 // other.
@@ -176,7 +176,7 @@ func (u *upstream) RoundTrip(r *http.Request) (*http.Response, error) {
 			}
 		}
 		response, err := u.passes.RoundTrip(sent)
-		if _, not := errors.AsType[unreached](err); !not {
+		if _, not := errors.AsType[unreachedError](err); !not {
 			return response, err
 		}
 		why = err

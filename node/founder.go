@@ -139,6 +139,9 @@ func (f *founder) becomeMember(id string, formation *gossip.Formation) error {
 	return f.peers.gossip.SetCluster(id)
 }
 
+// recordFormation is the name of the record of how far a founding is. Documents have records of their own names.
+const recordFormation = "formation"
+
 // keepFormation writes down how far the founding is, then announces it.
 func (f *founder) keepFormation(formation *gossip.Formation) error {
 	if formation == nil {
@@ -200,7 +203,7 @@ func (f *founder) writeFirstTable(ctx context.Context) {
 	}
 	levels := placement.FoundingLevels(formation.Founders, f.reporter.reports(), f.view.binaryLevel, f.config.Version)
 	table := placement.NewTable(formation.Cluster, founders, formation.Shards, formation.Replicas)
-	founded := by("node:"+f.node, "the cluster was founded")
+	founded := adjustmentBy("node:"+f.node, "the cluster was founded")
 	err := inOrder(
 		func() error { return f.view.policies.found(ctx, founded, &policy.Revision{Text: policy.Format(set)}) },
 		func() error { return f.view.levels.found(ctx, nil, levels) },

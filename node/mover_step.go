@@ -51,7 +51,7 @@ func untilTake(m placement.Move, from, to *shard.SlotStatus) moverStep {
 	case hadBefore(from, g):
 		return moverStep{at: m.From, step: shard.MovePrepare}
 	case from.Generation != g || from.State != shard.SlotPreparing && from.State != shard.SlotFrozen:
-		return odd(from, to)
+		return unfitStates(from, to)
 	case !importing:
 		return moverStep{at: m.To, step: shard.MoveBegin}
 	case from.State == shard.SlotPreparing:
@@ -74,7 +74,7 @@ func afterTake(m placement.Move, from *shard.SlotStatus) moverStep {
 	case from.Generation > m.Generation:
 		return moverStep{}
 	}
-	return odd(from, &shard.SlotStatus{State: shard.SlotOwned, Generation: m.Generation})
+	return unfitStates(from, &shard.SlotStatus{State: shard.SlotOwned, Generation: m.Generation})
 }
 
 // afterAbort gives the slot back to From, in a new generation even if From has not begun yet: a node that still
@@ -89,7 +89,7 @@ func afterAbort(m placement.Move, from *shard.SlotStatus) moverStep {
 	case from.Generation == g && (from.State == shard.SlotPreparing || from.State == shard.SlotFrozen):
 		return moverStep{at: m.From, step: shard.MoveThaw}
 	}
-	return odd(from, &shard.SlotStatus{State: shard.SlotAborted, Generation: g})
+	return unfitStates(from, &shard.SlotStatus{State: shard.SlotAborted, Generation: g})
 }
 
 // hadBefore reports whether a shard owns the slot in a generation before the move's.
@@ -97,7 +97,7 @@ func hadBefore(s *shard.SlotStatus, generation uint64) bool {
 	return s.Generation < generation && (s.State == shard.SlotUnknown || s.State == shard.SlotOwned)
 }
 
-func odd(from, to *shard.SlotStatus) moverStep {
+func unfitStates(from, to *shard.SlotStatus) moverStep {
 	return moverStep{waits: fmt.Sprintf("its states do not fit together: %s in generation %d, and %s in generation %d",
 		from.State, from.Generation, to.State, to.Generation)}
 }

@@ -17,16 +17,6 @@ import (
 	"github.com/stint-io/stint/shard"
 )
 
-// ErrDisk is in the chain of a fatal error after which the disk must not be trusted: exit with status 75.
-var ErrDisk = errors.New("the disk cannot be trusted")
-
-// ErrConfig is in the chain of an error about the configuration: nothing was touched.
-var ErrConfig = errors.New("configuration")
-
-// ErrRemoved is in the chain of an error of a node that was removed from its cluster: its data directory cannot be used
-// again.
-var ErrRemoved = errors.New("this node was removed from its cluster")
-
 // Node is one running process. Start creates it. All methods but Close may be called concurrently. It holds, starts and
 // stops the parts that assemble connects; all state and work is theirs.
 type Node struct {
@@ -40,7 +30,7 @@ type Node struct {
 	// Set by assemble, all at once.
 	hints       *gossip.Hints
 	peers       *peers
-	holder      *holder
+	duplicates  *duplicateGuard
 	reporter    *reporter
 	readiness   *readiness
 	stale       *staleReader

@@ -243,7 +243,7 @@ func TestACertificateIsRefusedWhenItHasExpiredAndAProblemBefore(t *testing.T) {
 func TestWhatIsLeftOfACertificate(t *testing.T) {
 	for left, want := range map[time.Duration]string{6*24*time.Hour + time.Hour: "6 days", 47 * time.Hour: "47 h",
 		90 * time.Minute: "90 min", time.Second: "0 min"} {
-		if got := leftOf(left); got != want {
+		if got := formatTimeLeft(left); got != want {
 			t.Errorf("%v: %s, want %s", left, got, want)
 		}
 	}
@@ -258,7 +258,7 @@ func TestBeforeItAsksANodeKnowsNothingOfTheOthers(t *testing.T) {
 	if ahead, ok := p.offset([]string{"n2"}); ok {
 		t.Errorf("its clock is known to be %v ahead", ahead)
 	}
-	h := &holder{node: "n1", peers: p}
+	h := &duplicateGuard{node: "n1", peers: p}
 	if addr := h.takenBy("n2", &placement.Question{Life: "another"}); addr != "" {
 		t.Errorf("n2 is known to answer at %s", addr)
 	}

@@ -18,8 +18,8 @@ import (
 // is lost.
 const localSocket = "local.sock"
 
-// localDoor serves the API on the socket in the data directory.
-type localDoor struct {
+// localServer serves the API on the socket in the data directory.
+type localServer struct {
 	listener net.Listener
 	server   *http.Server
 	dir      *os.File // keeps the short path valid; nil: there is no directory
@@ -47,10 +47,10 @@ func (p *ports) serveLocal(dataDir string) {
 	})
 }
 
-func (p *ports) listenLocal(dataDir string) (*localDoor, error) {
+func (p *ports) listenLocal(dataDir string) (*localServer, error) {
 	if p.config.World.Listen != nil {
 		listener, err := p.config.World.Listen(filepath.Join(dataDir, localSocket))
-		return &localDoor{listener: listener}, err
+		return &localServer{listener: listener}, err
 	}
 	dir, path, err := localPath(dataDir)
 	if err != nil {
@@ -65,7 +65,7 @@ func (p *ports) listenLocal(dataDir string) (*localDoor, error) {
 		dir.Close()
 		return nil, err
 	}
-	return &localDoor{listener: ownersOnly{listener}, dir: dir}, nil
+	return &localServer{listener: ownersOnly{listener}, dir: dir}, nil
 }
 
 // localPath returns a path of the socket that is short enough for the kernel: at most 107 bytes. It is valid while the
@@ -138,7 +138,7 @@ func (l ownersOnly) Accept() (net.Conn, error) {
 }
 
 // stop ends the calls under way when ctx ends.
-func (d *localDoor) stop(ctx context.Context) error {
+func (d *localServer) stop(ctx context.Context) error {
 	if d == nil {
 		return nil
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"net"
-	"slices"
 	"time"
 
 	"github.com/stint-io/stint/internal/sleep"
@@ -22,16 +21,16 @@ func (p *ports) stop(ctx context.Context) error {
 		return errors.Join(p.listener.Close(), closePort(p.grpcPort))
 	}
 	p.api.Drain()
-	doors := p.doors()
-	for _, door := range doors {
-		if !deafen(door) {
-			door.Close()
+	listeners := p.clientListeners()
+	for _, listener := range listeners {
+		if !deafen(listener) {
+			listener.Close()
 		}
 	}
 	p.awaitQuiet(ctx)
 	p.stopRedis(ctx)
 	p.stopGRPC(ctx)
-	if len(doors) > 1 { // the Redis and gRPC ports took a while to stop
+	if len(listeners) > 1 { // the Redis and gRPC ports took a while to stop
 		p.awaitQuiet(ctx)
 	}
 	err := p.local.stop(ctx)
@@ -72,13 +71,6 @@ func closePort(listener net.Listener) error {
 		return nil
 	}
 	return listener.Close()
-}
-
-// doors lists the listeners of the clients' ports.
-func (p *ports) doors() []net.Listener {
-	return slices.DeleteFunc([]net.Listener{p.listener, p.redisPort, p.grpcPort}, func(door net.Listener) bool {
-		return door == nil
-	})
 }
 
 // awaitQuiet waits for at least 200 ms, until nothing has come for that long on connections of the API's port. A

@@ -443,7 +443,7 @@ func TestWhoDoesNotFitHearsAnAlert(t *testing.T) {
 	limit := connlimit.New(connlimit.Config{Port: "test", Most: 1, Logger: logger, Observer: metrics.New(),
 		Now: time.Now})
 	p := &ports{secure: secure, limits: limits{api: limit, redis: limit}}
-	for _, door := range []func() net.Listener{p.apiDoor, p.redisDoor} {
+	for _, door := range []func() net.Listener{p.apiListener, p.redisListener} {
 		inner, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
 			t.Fatal(err)
@@ -523,7 +523,7 @@ func TestStatusShowsAnAuthorityThatExpires(t *testing.T) {
 				return err == nil && len(status.Problems) == 1 && strings.HasPrefix(status.Problems[0], want)
 			})
 		}
-		if said := endProblems("n1", "an authority", time.Time{}, time.Now(), ""); said != nil {
+		if said := expiryProblems("n1", "an authority", time.Time{}, time.Now(), ""); said != nil {
 			t.Errorf("without a file: %q", said)
 		}
 	})

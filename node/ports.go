@@ -33,7 +33,7 @@ type ports struct {
 	served    atomic.Pointer[api.API] // the same, for newer rules that come while it is made
 	redisPort net.Listener            // nil: there is none
 	redis     *redis.Server
-	local     *localDoor // nil: there is none
+	local     *localServer // nil: there is none
 
 	serving sync.WaitGroup // the goroutines that serve
 	late    atomic.Uint64  // requests that came while the node stops
@@ -78,10 +78,10 @@ func (p *ports) listen() (err error) {
 	return listenError("peer-addr", err)
 }
 
-// peerListener returns the listener of the peer port that was opened at the start, or a walled one.
+// peerListener returns the listener of the peer port that was opened at the start, or a null one.
 func (p *ports) peerListener() net.Listener {
 	if p.peers == nil {
-		return newWalled()
+		return newNullListener()
 	}
 	return p.peers
 }
@@ -107,12 +107,12 @@ func (p *ports) serveAPI(config api.Config) {
 	p.served.Store(p.api)
 	p.rulesChanged() // some may be known already
 	p.server = api.NewServer(p.hangUpWhenStopping(p.api), p.config.Logger)
-	p.run("the API", func() error { return p.server.Serve(p.apiDoor()) })
+	p.run("the API", func() error { return p.server.Serve(p.apiListener()) })
 	if p.grpcPort == nil {
 		return
 	}
 	p.grpc = api.NewGRPC(p.api, p.config.portOf(p.config.GRPCAddr), p.config.Logger, p.secure.Config("h2"))
-	p.run("gRPC", func() error { return p.grpc.Serve(p.grpcDoor()) })
+	p.run("gRPC", func() error { return p.grpc.Serve(p.grpcListener()) })
 }
 
 // run serves a port. If that ends before this node stops, the node cannot go on.
@@ -165,5 +165,5 @@ func (p *ports) serveRedis(config redis.Config) {
 	config.Port, config.RequestTimeout, config.Now = c.portOf(c.RedisAddr), c.RequestTimeout, c.now()
 	config.Logger, config.Version, config.ConnectionsMost = c.Logger, c.Version, p.limits.shares.Redis
 	p.redis = redis.NewServer(config)
-	p.run("the Redis protocol", func() error { return p.redis.Serve(p.redisDoor()) })
+	p.run("the Redis protocol", func() error { return p.redis.Serve(p.redisListener()) })
 }

@@ -9,7 +9,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/stint-io/stint/api"
 	"github.com/stint-io/stint/internal/notify"
 	"github.com/stint-io/stint/internal/sleep"
 	"github.com/stint-io/stint/limit"
@@ -41,7 +40,7 @@ const finalPushes = "final"
 // each sink, noted after each batch. So at most one batch is sent twice, by another owner, and its bills have the same
 // ids. One goroutine runs it; failing may be called concurrently.
 type pusher struct {
-	outgoing
+	sinkSender
 	known []notify.Sink // as read last, and as disabled since
 	set   *policy.Set   // in force as this round began
 	// by sink: ids of the bills that it was sent, and may have, since it took all of them last
@@ -50,41 +49,15 @@ type pusher struct {
 	first int
 
 	mu      sync.Mutex
-	rests   map[string]rest                  // by sink; written by run alone, under mu
+	rests   map[string]sinkRest              // by sink; written by run alone, under mu
 	skipped map[skippedOf]shard.SkippedBills // of the shards that this node has owned; likewise
 }
 
-// skippedOf names the skipped bills of a shard for a sink.
-type skippedOf struct {
-	shard shard.ID
-	sink  string
-}
-
-// rest is how long a sink that has failed is left alone.
-type rest struct {
+// sinkRest is how long a sink that has failed is left alone.
+type sinkRest struct {
 	failures int
 	until    time.Time
 	why      string
-}
-
-// skip counts bills that a sink is not sent. What was there when somebody enabled the sink is told no more.
-func skip(at *shard.PushPosition, s *notify.Sink, ledger string, now limit.Time, left []leftOut) {
-	at.Skipped = skippedSince(at, s)
-	for _, u := range left {
-		if at.Skipped == nil {
-			at.Skipped = &shard.SkippedBills{}
-		}
-		bill := shard.SkippedBill{ID: api.UsageID(ledger, u.Usage), Why: u.why}
-		at.Skipped.Add(shard.SkippedBills{At: now, Bills: 1, Newest: []shard.SkippedBill{bill}}, shard.SkippedNewest)
-	}
-}
-
-// skippedSince is nil if somebody has enabled the sink after the newest was skipped.
-func skippedSince(at *shard.PushPosition, s *notify.Sink) *shard.SkippedBills {
-	if at.Skipped == nil || at.Skipped.At <= limit.Time(s.Looked) {
-		return nil
-	}
-	return at.Skipped
 }
 
 // run pushes until ctx ends.
@@ -120,41 +93,6 @@ func (p *pusher) round(ctx context.Context) {
 	}
 }
 
-// learnSkipped reads which bills of a shard a sink was not sent.
-func (p *pusher) learnSkipped(r *replica, s *notify.Sink) {
-	_, at, err := p.position(r, s)
-	if err != nil {
-		return // push has told it
-	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	of := skippedOf{r.Shard, s.Name}
-	delete(p.skipped, of)
-	if skipped := skippedSince(&at, s); skipped != nil {
-		if p.skipped == nil {
-			p.skipped = map[skippedOf]shard.SkippedBills{}
-		}
-		p.skipped[of] = *skipped
-	}
-}
-
-// skippedBills are those of the shards that this node owns, by sink.
-func (p *pusher) skippedBills() map[string]shard.SkippedBills {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	all := map[string]shard.SkippedBills{}
-	for _, r := range p.replicas.all() {
-		for of, skipped := range p.skipped {
-			if of.shard == r.Shard && r.actor.Open() {
-				sum := all[of.sink]
-				sum.Add(skipped, shard.SkippedNewest)
-				all[of.sink] = sum
-			}
-		}
-	}
-	return all
-}
-
 // sendsBills reports whether any policy with a meter names a sink.
 func sendsBills(set *policy.Set) bool {
 	return slices.ContainsFunc(set.Names(), func(name string) bool {
@@ -164,7 +102,7 @@ func sendsBills(set *policy.Set) bool {
 }
 
 func (p *pusher) learnSinks(ctx context.Context) bool {
-	if sinks, anew := p.outgoing.learnSinks(ctx, pushSinksEvery); anew {
+	if sinks, anew := p.sinkSender.learnSinks(ctx, pushSinksEvery); anew {
 		p.known = slices.Clone(sinks)
 	}
 	return p.ledger != ""

@@ -42,7 +42,7 @@ func (p *pusher) sendCloudEvents(
 	var events []cloudEvent
 	for i := range bills {
 		u := &bills[i]
-		if isNothing(u) {
+		if owesNothing(u) {
 			continue
 		}
 		subject, why := customer(s, u)

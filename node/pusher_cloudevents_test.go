@@ -201,7 +201,7 @@ func TestAReceiverOfCloudEventsThatWantsNothingIsDisabled(t *testing.T) {
 func TestCloudEventsSayWhatABillComesTo(t *testing.T) {
 	m := newOpenMeter(t)
 	poster := notify.NewPoster(notify.Config{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.1/32")}})
-	p := &pusher{outgoing: outgoing{ledger: "ledger", poster: poster}, set: &policy.Set{}}
+	p := &pusher{sinkSender: sinkSender{ledger: "ledger", poster: poster}, set: &policy.Set{}}
 	defer p.poster.Close()
 	var bills []shard.Usage
 	add := func(key string, units, credits uint64, recovered bool) {

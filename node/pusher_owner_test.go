@@ -53,7 +53,7 @@ func sendBillsTo(t *testing.T, n *Node, sinks ...notify.Sink) {
 func sendNoBillsTo(n *Node, sink string) {
 	n.pusher.mu.Lock()
 	defer n.pusher.mu.Unlock()
-	n.pusher.rests[sink] = rest{until: time.Now().AddDate(10, 0, 0)}
+	n.pusher.rests[sink] = sinkRest{until: time.Now().AddDate(10, 0, 0)}
 }
 
 // toNoon moves the clock to the noon of the next day: a test that counts at midnight would count on two days.
@@ -77,7 +77,7 @@ func endDay(t *testing.T, clock testClockAdmin) {
 // newOwner is a pusher that knows what the log has, as one that has just begun to own the shards.
 func newOwner(n *Node) *pusher {
 	p := n.pusher
-	return &pusher{rests: map[string]rest{}, outgoing: outgoing{now: p.now, view: p.view, replicas: p.replicas,
+	return &pusher{rests: map[string]sinkRest{}, sinkSender: sinkSender{now: p.now, view: p.view, replicas: p.replicas,
 		decide: p.decide, sinks: p.sinks, poster: p.poster, pace: p.pace, metrics: p.metrics, logger: p.logger}}
 }
 
@@ -208,7 +208,7 @@ func TestBillsForStripeWaitForAPersonAfter20Hours(t *testing.T) {
 // What Stripe cannot be sent is left out, each with its reason.
 func TestBillsThatStripeCannotBeSent(t *testing.T) {
 	now := time.Date(2026, 11, 1, 0, 15, 0, 0, time.UTC)
-	p := &pusher{outgoing: outgoing{now: func() time.Time { return now }, logger: slog.New(slog.DiscardHandler)}}
+	p := &pusher{sinkSender: sinkSender{now: func() time.Time { return now }, logger: slog.New(slog.DiscardHandler)}}
 	bill := func(change func(*shard.Usage)) *shard.Usage {
 		u := &shard.Usage{Meter: "calls", Key: "customer:cus_1"}
 		u.Units, u.End = 5, limit.Time(now.Add(-15*time.Minute).UnixMicro())

@@ -296,7 +296,7 @@ func TestSkippedBillsAreListedWithTheirSink(t *testing.T) {
 func TestAPositionNamesAsManySkippedBillsAsFit(t *testing.T) {
 	at := shard.PushPosition{Done: 7}
 	left := leftOut{&shard.Usage{}, strings.Repeat("<", 150)}
-	skip(&at, &notify.Sink{}, "ledger", 1, slices.Repeat([]leftOut{left}, 20))
+	skipBills(&at, &notify.Sink{}, "ledger", 1, slices.Repeat([]leftOut{left}, 20))
 	text, err := at.Encode()
 	var read shard.PushPosition
 	if wrong := json.Unmarshal(text, &read); err != nil || wrong != nil || len(text) > shard.PushPositionMost ||

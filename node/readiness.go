@@ -30,7 +30,7 @@ func (r *readiness) check() error {
 	if !r.view.hasTable() || !r.peers.hasJoined() {
 		return errors.New(r.view.noCluster())
 	}
-	if r.view.left() {
+	if r.view.hasLeft() {
 		return ErrRemoved
 	}
 	if r.view.revision() == nil {

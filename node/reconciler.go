@@ -24,25 +24,25 @@ const openPatience = 1500 * time.Millisecond
 // shard is owned, has the table planned. It is level-triggered: whatever it could not do, it finds undone the next
 // time. One goroutine runs it; what its tasks call says so.
 type reconciler struct {
-	node      string // id of this node
-	now       func() time.Time
-	dir       *dataDir
-	view      *clusterView
-	holder    *holder
-	documents *documents
-	replicas  *replicaSet
-	opener    *opener
-	judge     *judge
-	handover  *handover
-	aligner   *aligner
-	planner   *planner
-	mover     *mover
-	debts     *debts
-	budget    *recordBudget
-	canary    *canary
-	sample    func(time.Time) // ends a period of what is kept of the node's traffic
-	tasks     *tasks
-	tokens    *tokens
+	node       string // id of this node
+	now        func() time.Time
+	dir        *dataDir
+	view       *clusterView
+	duplicates *duplicateGuard
+	documents  *documents
+	replicas   *replicaSet
+	opener     *opener
+	judge      *judge
+	handover   *handover
+	aligner    *aligner
+	planner    *planner
+	mover      *mover
+	debts      *debts
+	budget     *recordBudget
+	canary     *canary
+	sample     func(time.Time) // ends a period of what is kept of the node's traffic
+	tasks      *tasks
+	tokens     *tokens
 
 	firstTable func(context.Context) // a task: writes the first table, where that is this node's part
 	firstToken func(context.Context) // a task: makes the first token, if the configuration has one
@@ -110,7 +110,7 @@ func (c *reconciler) rest(ctx context.Context, tick, duties <-chan time.Time) bo
 // reconcile brings this node's disk in line with the table.
 func (c *reconciler) reconcile(ctx context.Context) {
 	known := c.view.newestTable()
-	if !c.holder.sole() || !c.view.hasTable() {
+	if !c.duplicates.sole() || !c.view.hasTable() {
 		return
 	}
 	for _, action := range placement.Reconcile(known, c.node, c.replicas.held(c.dir.stores)) {
@@ -183,7 +183,7 @@ func (c *reconciler) recordHeld(ctx context.Context) {
 	elsewhere := false
 	err := c.view.changeTable(ctx, func(t *placement.Table) *placement.Table {
 		changed := t
-		if elsewhere = !c.holder.records(t); elsewhere {
+		if elsewhere = !c.duplicates.records(t); elsewhere {
 			return nil
 		}
 		for _, action := range placement.Reconcile(t, c.node, c.replicas.held(c.dir.stores)) {

@@ -2,10 +2,11 @@ package node
 
 import (
 	"context"
-	"github.com/stint-io/stint/internal/observe/loglimit"
 	"log/slog"
 	"sync"
 	"time"
+
+	"github.com/stint-io/stint/internal/observe/loglimit"
 )
 
 // tasks runs long steps beside the reconciler's loop: at most one per name at a time. The goroutine that stops the node

@@ -56,7 +56,7 @@ func TestTheShardsOfANodeShareItsMemory(t *testing.T) {
 		if counted, _ := takeOn(t, n, 1, "first", 1); counted != 1 {
 			t.Error("a known key of the other shard is refused")
 		}
-		m := n.reporter.own().Machine
+		m := n.reporter.ownReport().Machine
 		if m.RecordBytes != uint64(used) || m.RecordLimit != uint64(most) {
 			t.Errorf("the report says %d of %d bytes", m.RecordBytes, m.RecordLimit)
 		}

@@ -10,6 +10,7 @@ import (
 	"github.com/stint-io/stint/actor"
 	"github.com/stint-io/stint/cluster/placement"
 	"github.com/stint-io/stint/cluster/routing"
+	"github.com/stint-io/stint/limit"
 	"github.com/stint-io/stint/policy"
 	"github.com/stint-io/stint/raftfsm"
 	"github.com/stint-io/stint/shard"
@@ -121,4 +122,12 @@ func (r *replica) report(revision *policy.Revision, room shard.Room) placement.R
 		report.Members = append(report.Members, placement.GroupMember{Name: m.Name, Voter: m.Voter})
 	}
 	return report
+}
+
+// Standing is the state of one replica at one moment.
+type Standing struct {
+	raftfsm.Replica
+	Epoch, Seq uint64
+	Time       limit.Time
+	Sum        uint64 // the fingerprint: replicas of one shard at one epoch and seq must agree
 }

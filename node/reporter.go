@@ -17,21 +17,21 @@ import (
 // reporter exchanges reports with the other nodes: it describes this node, and learns from what the others say of
 // themselves. It holds no state; all methods may be called concurrently once the data directory is open.
 type reporter struct {
-	node      string // id of this node
-	now       func() time.Time
-	dir       *dataDir
-	view      *clusterView
-	documents *documents
-	replicas  *replicaSet
-	counted   *topCounts
-	tokens    *tokens
-	peers     *peers
-	holder    *holder
-	hints     *gossip.Hints
-	key       *peer.KeyFile // nil: there is no cluster key
-	stopping  func() bool   // whether this node stops
-	changed   notifier
-	ports     *ports
+	node       string // id of this node
+	now        func() time.Time
+	dir        *dataDir
+	view       *clusterView
+	documents  *documents
+	replicas   *replicaSet
+	counted    *topCounts
+	tokens     *tokens
+	peers      *peers
+	duplicates *duplicateGuard
+	hints      *gossip.Hints
+	key        *peer.KeyFile // nil: there is no cluster key
+	stopping   func() bool   // whether this node stops
+	changed    notifier
+	ports      *ports
 
 	survivors    func(dead string) []placement.Survivor
 	usesWanted   func() bool // whether a caller waits for the last uses of tokens
@@ -46,7 +46,7 @@ type reporter struct {
 
 // question asks another node for what is newer than what this one knows.
 func (p *reporter) question() placement.Question {
-	return p.holder.identify(placement.Question{Versions: p.documents.versions(), TokenUses: p.usesWanted(),
+	return p.duplicates.identify(placement.Question{Versions: p.documents.versions(), TokenUses: p.usesWanted(),
 		Stopping: p.stopping()}) //mutant:stops-without-a-goodbye
 }
 
@@ -85,8 +85,8 @@ func (p *reporter) answer(from string, q placement.Question) placement.Report {
 	if q.Died != "" {
 		return placement.Report{WallMicros: p.now().UnixMicro(), Survivors: p.survivors(q.Died)}
 	}
-	report := p.own()
-	report.Taken = p.holder.takenBy(from, &q)
+	report := p.ownReport()
+	report.Taken = p.duplicates.takenBy(from, &q)
 	report.Documents, report.More = p.documents.newer(q.Versions)
 	if q.TokenUses {
 		report.TokenUses = p.tokens.usesKnown()
@@ -99,7 +99,7 @@ func (p *reporter) heard(report placement.Report) {
 	if p.view.listing(report.Node) == peer.Unlisted {
 		p.changed.notify() // it can be registered now
 	}
-	if !p.holder.settled.Load() {
+	if !p.duplicates.settled.Load() {
 		p.changed.notify() // it may be known now that no other process is this node
 	}
 	if !p.believes(report.Node) {
@@ -139,8 +139,8 @@ func (p *reporter) believes(node string) bool {
 	return p.view.listing(node) == peer.Unlisted
 }
 
-// own describes this node.
-func (p *reporter) own() placement.Report {
+// ownReport describes this node.
+func (p *reporter) ownReport() placement.Report {
 	report := placement.Report{
 		Node:               p.node,
 		WallMicros:         p.now().UnixMicro(),
@@ -163,8 +163,8 @@ func (p *reporter) own() placement.Report {
 		report.Replicas = append(report.Replicas, r.report(p.view.revision(), p.view.room(r.Shard)))
 	}
 	slices.SortFunc(report.Replicas, func(a, b placement.ReplicaReport) int { return cmp.Compare(a.Shard, b.Shard) })
-	if report.Life, report.Twice = p.holder.life, p.holder.problems(); p.holder.settled.Load() {
-		report.At = p.holder.peers.ownAddr()
+	if report.Life, report.Twice = p.duplicates.life, p.duplicates.problems(); p.duplicates.settled.Load() {
+		report.At = p.duplicates.peers.ownAddr()
 	}
 	report.Machine, report.FailingSinks = p.machine.report(), p.failingSinks()
 	report.SkippedBills, report.Moves = p.skippedBills(), p.moves()
@@ -174,7 +174,7 @@ func (p *reporter) own() placement.Report {
 
 // reports returns the last reports of all nodes that still answer, this one included.
 func (p *reporter) reports() map[string]placement.Report {
-	all := map[string]placement.Report{p.node: p.own()}
+	all := map[string]placement.Report{p.node: p.ownReport()}
 	maps.Copy(all, p.peers.answering())
 	return all
 }
@@ -193,7 +193,7 @@ func (p *reporter) problems() (problems []string) {
 				"when its memory is known to be good, stint cluster drain %s --off lets it lead again", p.node, p.node))
 	}
 	add := func(what string, ends time.Time, expired string) {
-		problems = append(problems, endProblems(p.node, what, ends, p.now(), expired)...)
+		problems = append(problems, expiryProblems(p.node, what, ends, p.now(), expired)...)
 	}
 	const replaceAuthority = "certificates of it are refused: replace it, or take it out"
 	if p.peers.hasJoined() {

@@ -5,25 +5,25 @@ import (
 	"time"
 )
 
-// endsSoon is how long before its expiry a certificate becomes a problem that status shows.
-const endsSoon = 14 * 24 * time.Hour
+// expirySoon is how long before its expiry a certificate becomes a problem that status shows.
+const expirySoon = 14 * 24 * time.Hour
 
-// endProblems says that what ends, a node's certificate or authority, ends soon or has ended; a zero time is that of
+// expiryProblems says that what ends, a node's certificate or authority, ends soon or has ended; a zero time is that of
 // none. expired is what follows when it has.
-func endProblems(node, what string, ends, now time.Time, expired string) []string {
+func expiryProblems(node, what string, ends, now time.Time, expired string) []string {
 	left := ends.Sub(now)
 	switch at := ends.UTC().Format(time.RFC3339); {
-	case ends.IsZero() || left > endsSoon:
+	case ends.IsZero() || left > expirySoon:
 		return nil
 	case left <= 0:
 		return []string{fmt.Sprintf("node %s: %s has expired, at %s; %s", node, what, at, expired)}
 	default:
-		return []string{fmt.Sprintf("node %s: %s expires in %s, at %s", node, what, leftOf(left), at)}
+		return []string{fmt.Sprintf("node %s: %s expires in %s, at %s", node, what, formatTimeLeft(left), at)}
 	}
 }
 
-// leftOf formats a time left: "6 days", and in the last two days "29 h" or "3 min".
-func leftOf(left time.Duration) string {
+// formatTimeLeft formats a time left: "6 days", and in the last two days "29 h" or "3 min".
+func formatTimeLeft(left time.Duration) string {
 	switch {
 	case left >= 48*time.Hour:
 		return fmt.Sprintf("%d days", left/(24*time.Hour))

@@ -15,7 +15,7 @@ import (
 // secretAdmin implements api.SecretAdmin. A rotation and the dropping of secrets replace their document, and are in its
 // history with the actor; the planner does the rest. All methods may be called concurrently.
 type secretAdmin struct {
-	administration
+	adminBase
 	reading turns // one read of the newest secrets at a time: a client may send ids of a secret that no node has
 }
 
@@ -82,7 +82,7 @@ func (a *secretAdmin) change(
 	if _, err := a.view.secrets.fetch(ctx); err != nil {
 		return err
 	}
-	return a.view.changeSecrets(ctx, by(who, note), func(now known[knownSecrets]) (*placement.Secrets, error) {
+	return a.view.changeSecrets(ctx, adjustmentBy(who, note), func(now known[knownSecrets]) (*placement.Secrets, error) {
 		changed, err := next(now.value.Secrets)
 		if err != nil {
 			return nil, a.refusal(err, now.version)

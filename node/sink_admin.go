@@ -23,7 +23,7 @@ import (
 // document of the system shard. Each change is in its history with its actor, and never with a secret. All methods may
 // be called concurrently.
 type sinkAdmin struct {
-	administration
+	adminBase
 	sinks *document[[]notify.Sink]
 	woken notifier // wakes this node's dispatcher; those of other nodes look by themselves
 
@@ -32,8 +32,8 @@ type sinkAdmin struct {
 	asked time.Time // guarded by turns: when that was tried last; zero: what was read is out of date
 }
 
-func newSinkAdmin(a administration) *sinkAdmin {
-	return &sinkAdmin{administration: a, woken: newNotifier(), turns: newTurns(),
+func newSinkAdmin(a adminBase) *sinkAdmin {
+	return &sinkAdmin{adminBase: a, woken: newNotifier(), turns: newTurns(),
 		sinks: newDocument(documentConfig[[]notify.Sink]{
 			of:     a.documents,
 			name:   notify.Document,
@@ -240,7 +240,7 @@ func (a *sinkAdmin) changeOne(
 func (a *sinkAdmin) change(
 	ctx context.Context, who, note string, next func([]notify.Sink) ([]notify.Sink, error),
 ) error {
-	err := a.sinks.update(ctx, by(who, note), func(now known[[]notify.Sink]) (*[]notify.Sink, error) {
+	err := a.sinks.update(ctx, adjustmentBy(who, note), func(now known[[]notify.Sink]) (*[]notify.Sink, error) {
 		changed, err := next(slices.Clone(*now.value))
 		if err != nil || changed == nil {
 			return nil, err

@@ -34,7 +34,7 @@ func (n *Node) Close(ctx context.Context) error {
 		n.peers.ask() // the others learn that this node stops
 		n.handover.giveAllAway(ctx)
 	}
-	if n.view.left() {
+	if n.view.hasLeft() {
 		patience = lameDuckLeft
 	}
 	if n.ports.servesAPI() {
@@ -57,7 +57,7 @@ func (n *Node) Close(ctx context.Context) error {
 	} else {
 		errs = append(errs, closePort(n.ports.peers))
 	}
-	n.decisionLog.Close(logWithin)
+	n.decisionLog.Close(decisionLogWithin)
 	errs = append(errs, n.tokens.keepUses(0), n.dir.close())
 	n.closeTracer(ctx)
 	return errors.Join(errs...)

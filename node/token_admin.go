@@ -19,7 +19,7 @@ import (
 // tokenAdmin implements api.TokenAdmin. Each change replaces one document of the system shard and is in its history,
 // with its actor, in one entry. All methods may be called concurrently.
 type tokenAdmin struct {
-	administration
+	adminBase
 	tokens *tokens
 
 	// adminToken is the first token, unless the cluster has or had one; nil: none was given.
@@ -96,7 +96,7 @@ func (a *tokenAdmin) Rotate(
 	}
 	note := fmt.Sprintf("rotate %s: the former token ends after %v", name, overlap)
 	err = a.change(ctx, name, who, note, func(records []auth.Record) ([]auth.Record, error) {
-		i, err := find(records, name, may)
+		i, err := findToken(records, name, may)
 		if err != nil {
 			return nil, err
 		}
@@ -117,7 +117,7 @@ func (a *tokenAdmin) Rotate(
 // Revoke implements api.TokenAdmin.
 func (a *tokenAdmin) Revoke(ctx context.Context, name string, may func(*auth.Record) error, who string) error {
 	err := a.change(ctx, name, who, "revoke "+name, func(records []auth.Record) ([]auth.Record, error) {
-		i, err := find(records, name, may)
+		i, err := findToken(records, name, may)
 		if err != nil {
 			return nil, err
 		}
@@ -126,8 +126,9 @@ func (a *tokenAdmin) Revoke(ctx context.Context, name string, may func(*auth.Rec
 	return a.done(err, slog.LevelInfo, "a token was revoked", "name", name, "actor", who)
 }
 
-// find returns the place of a record that the caller may change. It does not tell whether there is one that he may not.
-func find(records []auth.Record, name string, may func(*auth.Record) error) (int, error) {
+// findToken returns the place of a record that the caller may change. It does not tell whether there is one that he may
+// not.
+func findToken(records []auth.Record, name string, may func(*auth.Record) error) (int, error) {
 	i := slices.IndexFunc(records, func(r auth.Record) bool { return r.Name == name })
 	if i < 0 {
 		return 0, shard.Invalidf("name", "no token or role is named %q; stint token list lists them", name)
@@ -146,7 +147,7 @@ func (a *tokenAdmin) setOff(ctx context.Context, off bool, who string) error {
 	if off {
 		note = "off"
 	}
-	return a.tokens.head.update(ctx, by(who, note), func(now known[auth.Head]) (*auth.Head, error) {
+	return a.tokens.head.update(ctx, adjustmentBy(who, note), func(now known[auth.Head]) (*auth.Head, error) {
 		if now.value.Off == off {
 			return nil, nil
 		}
@@ -160,7 +161,7 @@ func (a *tokenAdmin) change(
 	ctx context.Context, name, who, note string, next func([]auth.Record) ([]auth.Record, error),
 ) error {
 	bucket := a.tokens.buckets[auth.Bucket(name)]
-	return bucket.update(ctx, by(who, note), func(now known[[]auth.Record]) (*[]auth.Record, error) {
+	return bucket.update(ctx, adjustmentBy(who, note), func(now known[[]auth.Record]) (*[]auth.Record, error) {
 		records, err := next(slices.Clone(*now.value))
 		if err != nil {
 			return nil, err

@@ -68,21 +68,10 @@ func (t *topReader) HideKey(namespace, key string) (hash string, ok bool) {
 	return keyhash.Shown(secret, namespace, key), true
 }
 
-// shownSecret is what keys are hashed with that are shown to callers that may not see them: the secret that seals ids.
-func (v *clusterView) shownSecret() (secret [32]byte, ok bool) {
-	s := v.newestSecrets()
-	for _, one := range s.Sealing {
-		if one.Number == s.SealsWith() {
-			return one.Key.Key()
-		}
-	}
-	return secret, false
-}
-
 // topCounts is what this node knows of the keys that stand out. It holds no state; read may be called concurrently.
 type topCounts struct {
 	replicas *replicaSet
-	repeats  *repeats
+	repeats  *repeatedDenials
 	traffic  func() []top.Traffic
 }
 
@@ -103,21 +92,21 @@ func (c *topCounts) read(ctx context.Context, q *top.Query) top.Counts {
 	return counts
 }
 
-// repeats counts the denials that this node repeats without asking the owners of the keys (deny_cache). Each is counted
-// once: on the node that has repeated it. All methods may be called concurrently; none holds the lock for long.
-type repeats struct {
+// repeatedDenials counts the denials that this node repeats without asking the owners of the keys (deny_cache). Each is
+// counted once: on the node that has repeated it. All methods may be called concurrently; none holds the lock for long.
+type repeatedDenials struct {
 	now func() time.Time
 
 	mu    sync.Mutex
 	board *top.Board // guarded by mu
 }
 
-func newRepeats(now func() time.Time, budget *top.Budget) *repeats {
-	return &repeats{now: now, board: top.NewBoard(budget, now().UnixMicro())}
+func newRepeatedDenials(now func() time.Time, budget *top.Budget) *repeatedDenials {
+	return &repeatedDenials{now: now, board: top.NewBoard(budget, now().UnixMicro())}
 }
 
 // count counts one repeated denial.
-func (p *repeats) count(r *shard.Request, d *shard.Decision) {
+func (p *repeatedDenials) count(r *shard.Request, d *shard.Decision) {
 	now := p.now().UnixMicro()
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -125,7 +114,7 @@ func (p *repeats) count(r *shard.Request, d *shard.Decision) {
 	actor.CountKeys(p.board, r, d)
 }
 
-func (p *repeats) read(q *top.Query) []top.Part {
+func (p *repeatedDenials) read(q *top.Query) []top.Part {
 	now := p.now().UnixMicro()
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -85,7 +85,7 @@ func (c *trio) topDiffers(keys map[string][3]top.Estimate) (wrong []string) {
 // A repeated denial is counted without a new allocation, and within the memory that all lists of a node may take.
 func TestARepeatedDenialIsCountedInPlace(t *testing.T) {
 	budget := top.NewBudget(1 << 20)
-	p := newRepeats(time.Now, budget)
+	p := newRepeatedDenials(time.Now, budget)
 	r := shard.Request{Op: shard.Check, Namespace: "default", Entries: []shard.Entry{{Policy: "p", Key: "k", Cost: 1}}}
 	d := shard.Decision{Age: 1,
 		Limits: []shard.LimitStatus{{Policy: "p", Limit: "a", Key: "k", Verdict: limit.Verdict{}}}}
@@ -107,7 +107,7 @@ func TestARepeatedDenialIsCountedInPlace(t *testing.T) {
 
 // BenchmarkRepeatCounted measures what a repeated denial costs to be counted.
 func BenchmarkRepeatCounted(b *testing.B) {
-	p := newRepeats(time.Now, top.NewBudget(0))
+	p := newRepeatedDenials(time.Now, top.NewBudget(0))
 	b.ReportAllocs()
 	b.RunParallel(func(pb *testing.PB) {
 		r := shard.Request{Op: shard.Check, Namespace: "default",

@@ -69,3 +69,14 @@ func (v *clusterView) changeSecrets(ctx context.Context, by *shard.Adjustment,
 		return &knownSecrets{Secrets: next}, nil
 	})
 }
+
+// shownSecret is what keys are hashed with that are shown to callers that may not see them: the secret that seals ids.
+func (v *clusterView) shownSecret() (secret [32]byte, ok bool) {
+	s := v.newestSecrets()
+	for _, one := range s.Sealing {
+		if one.Number == s.SealsWith() {
+			return one.Key.Key()
+		}
+	}
+	return secret, false
+}

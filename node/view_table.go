@@ -12,6 +12,10 @@ import (
 	"github.com/stint-io/stint/shard/slot"
 )
 
+// errNoTable is the error of a request that needs the table, before this node knows one.
+var errNoTable = &shard.Error{Code: shard.Unavailable,
+	Message: "this node does not know the cluster's table yet; ask again"}
+
 // newTableDocument makes the document of the table. It is on disk before this node acts on it: after a restart, a
 // replica that one table created must not seem to be listed by none.
 func (v *clusterView) newTableDocument() *document[placement.Table] {
@@ -24,7 +28,7 @@ func (v *clusterView) newTableDocument() *document[placement.Table] {
 		kept:   true,
 		admit:  v.admitTable,
 		learned: func(_, _ known[placement.Table]) {
-			if v.left() {
+			if v.hasLeft() {
 				v.fail(v.errRemoved())
 			}
 			v.onTable()
@@ -158,9 +162,9 @@ func (v *clusterView) listing(node string) peer.Listing {
 	return peer.Listed
 }
 
-// left reports whether this node has nothing to do in the cluster any more. It stops then, and its clients go
+// hasLeft reports whether this node has nothing to do in the cluster any more. It stops then, and its clients go
 // elsewhere, before the other nodes cut its connections.
-func (v *clusterView) left() bool {
+func (v *clusterView) hasLeft() bool {
 	return v.expelled.Load() || v.newestTable().Left(v.node)
 }
 
@@ -181,7 +185,7 @@ func (v *clusterView) errRemoved() error {
 
 // checkPlace refuses to start a node that its cluster has removed, and one that its cluster could not reach.
 func (v *clusterView) checkPlace(reachable bool) error {
-	if v.left() {
+	if v.hasLeft() {
 		return v.errRemoved()
 	}
 	var others []string

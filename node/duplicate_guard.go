@@ -2,7 +2,6 @@ package node
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -12,18 +11,15 @@ import (
 	"github.com/stint-io/stint/cluster/placement"
 )
 
-// ErrTwice is in the chain of the error of a process that stops because another one answers under its node id.
-var ErrTwice = errors.New("its node id is taken")
-
 // twiceFor is how long a second process under an id remains a problem that the operator is told of.
 const twiceFor = time.Minute
 
-// holder makes sure that this process is the only one that is its node: a directory may be a copy, a machine may wake
-// after it was replaced. The table has the address of the process that is the node, and that changes only when it does
-// not answer there any more (placement.Plan). If the table has the node of a process elsewhere, the process asks there,
-// and stops if another one answers. Until it knows, it opens no replica; and it never records facts in a table that has
-// its node elsewhere.
-type holder struct {
+// duplicateGuard makes sure that this process is the only one that is its node: a directory may be a copy, a machine
+// may wake after it was replaced. The table has the address of the process that is the node, and that changes only when
+// it does not answer there any more (placement.Plan). If the table has the node of a process elsewhere, the process
+// asks there, and stops if another one answers. Until it knows, it opens no replica; and it never records facts in a
+// table that has its node elsewhere.
+type duplicateGuard struct {
 	node    string // id of this node
 	alone   bool   // no other node can reach this one, nor another process under its id
 	life    string // drawn by this process: another one under its id has another
@@ -43,13 +39,13 @@ type holder struct {
 }
 
 // sole reports whether this process may act as its node. Only the reconciler calls it.
-func (h *holder) sole() bool {
+func (h *duplicateGuard) sole() bool {
 	sole := h.isSole()
 	h.settled.Store(sole && h.view.hasTable())
 	return sole
 }
 
-func (h *holder) isSole() bool {
+func (h *duplicateGuard) isSole() bool {
 	t := h.view.table.now()
 	own := t.value.Node(h.node)
 	if own == nil || h.alone {
@@ -60,7 +56,7 @@ func (h *holder) isSole() bool {
 }
 
 // isSoleBy is isSole by a table that has the process at an address, and by the reports of other nodes.
-func (h *holder) isSoleBy(t known[placement.Table], addr string, reports map[string]placement.Report) bool {
+func (h *duplicateGuard) isSoleBy(t known[placement.Table], addr string, reports map[string]placement.Report) bool {
 	for _, report := range reports {
 		if h.yields(t, &report) { //mutant:second-process-hears-nobody
 			h.ask(report.Taken)
@@ -80,13 +76,13 @@ func (h *holder) isSoleBy(t known[placement.Table], addr string, reports map[str
 
 // yields reports whether another process is this node by a report. It is not if the table has this one, and the
 // reporter knows no newer table: it was cut off with a process that was replaced.
-func (h *holder) yields(t known[placement.Table], report *placement.Report) bool {
+func (h *duplicateGuard) yields(t known[placement.Table], report *placement.Report) bool {
 	return report.Taken != "" && !(h.records(t.value) && report.TableVersion <= t.version) //mutant:successor-yields
 }
 
 // ask starts a look at an address. Reports that name a process that has ended are there until their nodes have asked
 // the new one, so the next look waits for the reconciler's next round: it would find the same, at once and without end.
-func (h *holder) ask(addr string) {
+func (h *duplicateGuard) ask(addr string) {
 	if now := h.now(); now.Sub(h.asked).Abs() >= reconcileEvery {
 		h.asked = now
 		h.tasks.start("asking who is node "+h.node, func(ctx context.Context) { h.look(ctx, addr) })
@@ -94,7 +90,7 @@ func (h *holder) ask(addr string) {
 }
 
 // look is a task: it asks at an address whether another process is this node there.
-func (h *holder) look(ctx context.Context, addr string) {
+func (h *duplicateGuard) look(ctx context.Context, addr string) {
 	report, err := h.peers.askAt(ctx, addr, h.identify(placement.Question{Versions: h.view.documents.versions()}))
 	if ctx.Err() != nil {
 		return
@@ -109,21 +105,21 @@ func (h *holder) look(ctx context.Context, addr string) {
 }
 
 // identify says in a question which process asks.
-func (h *holder) identify(q placement.Question) placement.Question {
+func (h *duplicateGuard) identify(q placement.Question) placement.Question {
 	q.Life, q.At = h.life, h.peers.ownAddr()
 	return q
 }
 
 // records reports whether this process may record facts of its node in a table. A process that was replaced while its
 // machine slept may not have heard of it; to the table it belongs no more.
-func (h *holder) records(t *placement.Table) bool {
+func (h *duplicateGuard) records(t *placement.Table) bool {
 	n := t.Node(h.node)
 	return n != nil && n.PeerAddr == h.peers.ownAddr() //mutant:second-process-records
 }
 
 // takenBy is for a process that asks in the name of a node and is not that node: it returns where another one answers
 // that is; "": none does.
-func (h *holder) takenBy(node string, q *placement.Question) (addr string) {
+func (h *duplicateGuard) takenBy(node string, q *placement.Question) (addr string) {
 	life := ""
 	if node == h.node && h.settled.Load() {
 		life, addr = h.life, h.peers.ownAddr()
@@ -143,7 +139,7 @@ func (h *holder) takenBy(node string, q *placement.Question) (addr string) {
 }
 
 // problems names the ids that were used twice in the last minute.
-func (h *holder) problems() (all []string) {
+func (h *duplicateGuard) problems() (all []string) {
 	now := h.now()
 	h.mu.Lock()
 	defer h.mu.Unlock()

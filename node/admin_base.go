@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// administration is what the implementations of the API's calls about the cluster share. It holds no state.
-type administration struct {
+// adminBase is what the implementations of the API's calls about the cluster share. It holds no state.
+type adminBase struct {
 	node      string // id of this node
 	now       func() time.Time
 	view      *clusterView
@@ -19,7 +19,7 @@ type administration struct {
 }
 
 // done logs a change that worked and has the other nodes hear of it soon, or returns why it did not work.
-func (a *administration) done(err error, level slog.Level, what string, details ...any) error {
+func (a *adminBase) done(err error, level slog.Level, what string, details ...any) error {
 	if err == nil {
 		a.logger.Log(context.Background(), level, what, details...)
 		a.tellOthers()
@@ -28,7 +28,7 @@ func (a *administration) done(err error, level slog.Level, what string, details 
 }
 
 // tellOthers asks the other nodes at once, so that news travels now.
-func (a *administration) tellOthers() {
+func (a *adminBase) tellOthers() {
 	a.changed.notify()
 	a.peers.ask()
 }

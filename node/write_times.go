@@ -1,37 +1,9 @@
 package node
 
 import (
-	"runtime/metrics"
 	"sync"
 	"time"
-
-	"github.com/stint-io/stint/cluster/placement"
 )
-
-// machine says what an operator should know of the machine of this node. It holds no state; all methods may be called
-// concurrently.
-type machine struct {
-	dir      *dataDir
-	replicas *replicaSet
-	memory   int64 // that this process may use
-	budget   *recordBudget
-	writes   *writeTimes
-}
-
-func (m *machine) report() *placement.Machine {
-	r := &placement.Machine{DiskFree: m.dir.stores.FreeBytes(), Memory: memoryInUse(),
-		MemoryLimit: uint64(max(0, m.memory))}
-	r.LogWriteMean, r.LogWriteSlowest = m.writes.lately()
-	r.RecordBytes, r.RecordLimit = uint64(m.replicas.recordBytes()), uint64(m.budget.most)
-	return r
-}
-
-// memoryInUse returns how many bytes of memory the Go runtime has from the machine. To ask is cheap, and stops nothing.
-func memoryInUse() uint64 {
-	asked := []metrics.Sample{{Name: "/memory/classes/total:bytes"}, {Name: "/memory/classes/heap/released:bytes"}}
-	metrics.Read(asked)
-	return asked[0].Value.Uint64() - asked[1].Value.Uint64()
-}
 
 // writesFor is how long a span of writeTimes lasts: there are always one to two of them to look at.
 const writesFor = 30 * time.Second

@@ -11,9 +11,9 @@ import (
 	"github.com/stint-io/stint/shard"
 )
 
-// outgoing is what the dispatcher of events and the pusher of bills share: the shards of this node, and the way to the
-// sinks. Each has one of its own, and the goroutine that runs it owns what is below logger.
-type outgoing struct {
+// sinkSender is what the dispatcher of events and the pusher of bills share: the shards of this node, and the way to
+// the sinks. Each has one of its own, and the goroutine that runs it owns what is below logger.
+type sinkSender struct {
 	now      func() time.Time
 	view     *clusterView
 	replicas *replicaSet
@@ -30,7 +30,7 @@ type outgoing struct {
 }
 
 // disable disables a sink, which has said that it takes nothing any more.
-func (o *outgoing) disable(ctx context.Context, sink, why string) {
+func (o *sinkSender) disable(ctx context.Context, sink, why string) {
 	within, cancel := context.WithTimeout(ctx, settleWithin)
 	defer cancel()
 	if err := o.sinks.disable(within, sink, why, localActor); err != nil && ctx.Err() == nil {
@@ -41,7 +41,7 @@ func (o *outgoing) disable(ctx context.Context, sink, why string) {
 
 // learnSinks returns the sinks as they were read at most maxAge ago, if it has not returned them since they were read,
 // and takes the ledger. While they cannot be read, what is known of them holds. The caller changes no sink of it.
-func (o *outgoing) learnSinks(ctx context.Context, maxAge time.Duration) (sinks []notify.Sink, anew bool) {
+func (o *sinkSender) learnSinks(ctx context.Context, maxAge time.Duration) (sinks []notify.Sink, anew bool) {
 	read, err := o.sinks.readRecently(ctx, maxAge)
 	if err != nil && ctx.Err() == nil && mayComplain(&o.throttle, "sinks", o.now()) {
 		o.logger.Warn("the sinks cannot be read: events and bills wait", "error", err)

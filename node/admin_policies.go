@@ -11,9 +11,72 @@ import (
 	"io"
 	"slices"
 
+	"github.com/stint-io/stint/api"
 	"github.com/stint-io/stint/cluster/placement"
+	"github.com/stint-io/stint/policy"
 	"github.com/stint-io/stint/shard"
 )
+
+// Apply implements api.ClusterAdmin: the set is in force once it is committed; shards adopt it with their next batch.
+func (a *admin) Apply(
+	ctx context.Context, set *policy.Set, expected *uint64, rekey bool, who, note string,
+) (uint64, []uint32, error) {
+	current, err := a.view.policies.fetch(ctx)
+	if err != nil {
+		return 0, nil, err
+	}
+	if expected != nil && *expected != current.version {
+		return 0, nil, api.VersionConflict(*expected, current.version)
+	}
+
+	text := policy.Format(set)
+	if bytes.Equal(text, current.text) {
+		return current.version, a.pendingShards(current.version), nil
+	}
+	if !rekey && current.version > 0 { //mutant:rekeyed-unasked
+		if namespaces := current.value.Set.Rekeyed(set); len(namespaces) > 0 {
+			return 0, nil, api.RekeyNeeded(namespaces)
+		}
+	}
+	if drawn, err := a.view.drawKeySecret(ctx, set); err != nil {
+		return 0, nil, err
+	} else if drawn { // before the policies are in force, so that nodes know it by then
+		a.tellOthers()
+	}
+	if current.version > 0 {
+		if err := a.keep(ctx, current.document()); err != nil { // the change need not wait for it
+			a.logger.Warn("the policies in force are replaced and not kept for a rollback", "version", current.version,
+				"error", err)
+		}
+	}
+	version, err := a.view.policies.swap(ctx, adjustmentBy(who, note), current.version, &policy.Revision{Text: text})
+	if err != nil {
+		return 0, nil, err
+	}
+	a.logger.Info("policies applied", "version", version, "actor", who, "note", note)
+	a.tellOthers()
+	return version, a.pendingShards(version), nil
+}
+
+// pendingShards lists the data shards that have not yet adopted a version of the policies, as far as this node knows.
+func (a *admin) pendingShards(version uint64) (pending []uint32) {
+	reports := a.reporter.reports()
+	for id := range uint32(a.view.shards()) {
+		if _, r := ownerReport(reports, shard.ID(id)); r == nil || r.PoliciesVersion < version {
+			pending = append(pending, id)
+		}
+	}
+	return pending
+}
+
+// PolicyHistory implements api.ClusterAdmin.
+func (a *admin) PolicyHistory(ctx context.Context) ([]shard.DocumentChange, error) {
+	histories, err := a.documents.fetchAll(ctx, shard.HistoryOf(placement.PoliciesDocument))
+	if err != nil {
+		return nil, err
+	}
+	return shard.DocumentChanges(histories[0].Document)
+}
 
 // keptSets is how many earlier versions of the policies are kept, beside the one in force.
 const keptSets = 20

@@ -41,19 +41,19 @@ func keyRotation(nodes []*stintv1.Node) (moves, problems []string) {
 	}
 	if len(silent) > 0 {
 		moves = append(moves, said("it is not known which lines there are at %s: wait before the next step",
-			names(silent)))
+			nodeNames(silent)))
 	}
 	for _, line := range slices.Sorted(maps.Keys(senders)) {
 		if lack := without(line); len(lack) > 0 {
 			problems = append(problems,
 				said("line %s, which %s sends with, is missing at %s: add it there, or they do not hear each other",
-					line, names(senders[line]), names(lack)))
+					line, nodeNames(senders[line]), nodeNames(lack)))
 		}
 	}
 	if len(senders) > 1 {
 		var who []string
 		for _, line := range slices.Sorted(maps.Keys(senders)) {
-			who = append(who, fmt.Sprintf("%s with %s", names(senders[line]), line))
+			who = append(who, fmt.Sprintf("%s with %s", nodeNames(senders[line]), line))
 		}
 		return append(moves, said("nodes send with different lines (%s): remove none before all send with the same",
 			strings.Join(who, ", "))), problems
@@ -64,7 +64,7 @@ func keyRotation(nodes []*stintv1.Node) (moves, problems []string) {
 		case len(lack) > 0:
 			moves = append(moves, said("no node sends with line %s, and it is missing at %s: "+
 				"if it is new, add it there before any node sends with it; if it is old, remove it at %s too",
-				line, names(lack), names(holders[line])))
+				line, nodeNames(lack), nodeNames(holders[line])))
 		case len(silent) == 0:
 			moves = append(moves, said("all nodes accept line %s and none sends with it: "+
 				"the next step is safe, to move it up if it is new, or to remove it if it is old", line))
@@ -73,4 +73,4 @@ func keyRotation(nodes []*stintv1.Node) (moves, problems []string) {
 	return moves, problems
 }
 
-func names(nodes []string) string { return strings.Join(nodes, ", ") }
+func nodeNames(nodes []string) string { return strings.Join(nodes, ", ") }

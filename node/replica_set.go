@@ -8,7 +8,6 @@ import (
 
 	"github.com/stint-io/stint/cluster/placement"
 	"github.com/stint-io/stint/cluster/routing"
-	"github.com/stint-io/stint/limit"
 	"github.com/stint-io/stint/raftfsm"
 	"github.com/stint-io/stint/shard"
 )
@@ -169,14 +168,6 @@ func (s *replicaSet) isEvidence(r raftfsm.Replica, c raftfsm.Conviction, lowDisk
 		}
 	}
 	return true
-}
-
-// Standing is the state of one replica at one moment.
-type Standing struct {
-	raftfsm.Replica
-	Epoch, Seq uint64
-	Time       limit.Time
-	Sum        uint64 // the fingerprint: replicas of one shard at one epoch and seq must agree
 }
 
 // standings describes the state of each running replica.

@@ -170,7 +170,7 @@ func TestACopyStopsThoughNoOtherNodeAnswers(t *testing.T) {
 }
 
 func TestOnlyTheListedProcessRecordsFacts(t *testing.T) {
-	h := &holder{node: "n1", peers: &peers{node: "n1",
+	h := &duplicateGuard{node: "n1", peers: &peers{node: "n1",
 		gossip: newSoloMembership(gossip.Member{Node: "n1", PeerAddr: "first:1"})}}
 	for addr, may := range map[string]bool{"first:1": true, "second:1": false} {
 		if got := h.records(&placement.Table{Nodes: []placement.Node{{ID: "n1", PeerAddr: addr}}}); got != may {
@@ -185,7 +185,7 @@ func TestOnlyTheListedProcessRecordsFacts(t *testing.T) {
 // A process that does not know yet whether it is its node waits for the newest table that it has heard of: no process
 // may answer where an older table has the node. One that knows goes on while a newer table is on its way.
 func TestAProcessBeginsWithTheNewestTableOnly(t *testing.T) {
-	h := &holder{node: "n1", peers: &peers{node: "n1",
+	h := &duplicateGuard{node: "n1", peers: &peers{node: "n1",
 		gossip: newSoloMembership(gossip.Member{Node: "n1", PeerAddr: "second:1"})}}
 	h.checked.Store(new("first:1"))
 	table := known[placement.Table]{value: &placement.Table{Nodes: []placement.Node{{ID: "n1", PeerAddr: "first:1"}}},
@@ -207,7 +207,7 @@ func TestAProcessBeginsWithTheNewestTableOnly(t *testing.T) {
 // A node that was cut off together with a process that was replaced hears that one. The successor does not give way,
 // because it is in the table; a process that knows an older table does.
 func TestASuccessorDoesNotYield(t *testing.T) {
-	h := &holder{node: "n1", peers: &peers{node: "n1",
+	h := &duplicateGuard{node: "n1", peers: &peers{node: "n1",
 		gossip: newSoloMembership(gossip.Member{Node: "n1", PeerAddr: "second:1"})}}
 	for _, c := range []struct {
 		listed, taken string
