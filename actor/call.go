@@ -68,6 +68,19 @@ func (c *call) fail(at, n int, err *shard.Error) {
 	c.count(n)
 }
 
+// abandon gives up a call. Its requests are certainly not applied if the loop has not begun it.
+func abandon(c *call) []shard.Result {
+	if c.fate.CompareAndSwap(queued, abandoned) {
+		return shard.RefuseAll(len(c.requests), errDeadline)
+	}
+	select {
+	case <-c.done: // it was just answered
+		return c.results
+	default:
+		return shard.RefuseAll(len(c.requests), errUnknown)
+	}
+}
+
 func (c *call) count(n int) {
 	c.answered += n
 	if c.answered == len(c.requests) {

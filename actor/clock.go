@@ -65,9 +65,9 @@ func (o *ownTime) at(wall time.Time, slept time.Duration) time.Time {
 	return o.clock.read(wall)
 }
 
-// steps detects that the machine's clock was set, or that the machine was suspended: then its two readings diverge.
-// Earlier measurements of the clock are no longer valid after that.
-type steps struct {
+// clockSteps detects that the machine's clock was set, or that the machine was suspended: then its two readings
+// diverge. Earlier measurements of the clock are no longer valid after that.
+type clockSteps struct {
 	seen    time.Time // the newest reading
 	stepped time.Time // the first reading after the newest step
 }
@@ -80,7 +80,7 @@ const stepMost = 50 * time.Millisecond
 const measuredWithin = 5 * time.Second
 
 // recent reports whether the clock may have stepped since the oldest valid measurement was made.
-func (s *steps) recent(wall time.Time) bool {
+func (s *clockSteps) recent(wall time.Time) bool {
 	if !s.seen.IsZero() {
 		if apart := wall.Round(0).Sub(s.seen.Round(0)) - wall.Sub(s.seen); apart.Abs() > stepMost {
 			s.stepped = wall

@@ -21,6 +21,9 @@ const (
 	handOverEvery = 5 * time.Second  // interval between requests to hand the shard over
 )
 
+// maxStep is how far shard time may step forward after a stop without the operator's consent (R18).
+const maxStep = limit.Time(24 * time.Hour / time.Microsecond)
+
 // ahead returns how far this machine's clock is ahead of the reference; ok is false if that is unknown.
 func (a *Actor) ahead(wall time.Time) (ahead time.Duration, ok bool) {
 	if a.config.Reference == nil {
