@@ -78,12 +78,12 @@ func TestDamagedSmallFileIsAnError(t *testing.T) {
 		if err := os.WriteFile(path, b, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		err := (&diskFault{logger: quiet.to, fatal: func(error) {}}).contain(func() error {
+		err := (&diskLatch{logger: quiet.to, fatal: func(error) {}}).contain(func() error {
 			file, err := openBolt(path)
 			if err != nil {
 				return err
 			}
-			f := boltFile{file, new(diskFault), new(watchdog)}
+			f := boltFile{file, new(diskLatch), new(watchdog)}
 			for i := range 100 {
 				f.get(fmt.Sprint(recordPrefix, "record ", i))
 			}

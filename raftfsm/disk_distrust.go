@@ -61,26 +61,3 @@ func (s *Stores) LastDistrust() (d Distrust, ok bool) {
 // LastDistrust of the next one returns it. It waits no longer than 200 ms for the disk. For what StoresConfig.Fatal is
 // told this is done already.
 func (s *Stores) Distrust(why error) { briefly(func() { s.distrust.leave(why) }) }
-
-// leaveMarks tells the next process what the stores have seen of their disk.
-func (s *Stores) leaveMarks(err error) {
-	briefly(func() {
-		if suspicious(err) {
-			s.suspicion.raise()
-		}
-		s.distrust.leave(err) //mutant:failed-disk-leaves-no-word
-	})
-}
-
-// briefly waits for what is written to a disk that may hang, but not for long.
-func briefly(write func()) {
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		write()
-	}()
-	select {
-	case <-done:
-	case <-time.After(markTimeout):
-	}
-}

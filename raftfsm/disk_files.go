@@ -6,19 +6,10 @@ import (
 	"io/fs"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
-	raftboltdb "github.com/hashicorp/raft-boltdb/v2"
 )
 
 // FS is a file system as Pebble sees it.
 type FS = vfs.FS
-
-// StableFile is the small file of terms, votes and identity; on a real disk it is bolt's. A value for which Set
-// returned nil survives a power cut. Get returns nil for a key that was never set.
-type StableFile = interface {
-	Get(key []byte) ([]byte, error)
-	Set(key, value []byte) error
-	Close() error
-}
 
 // StableFS is an FS that holds the StableFile too. Bolt maps its own file into memory, so bolt works on a real disk
 // only.
@@ -43,17 +34,6 @@ func newDisk(files FS) disk {
 	default:
 		return disk{files, vfs.Default, openBolt}
 	}
-}
-
-// bolt is raft-boltdb's file as a StableFile.
-type bolt struct{ *raftboltdb.BoltStore }
-
-func (b bolt) Get(key []byte) ([]byte, error) {
-	value, err := b.BoltStore.Get(key)
-	if errors.Is(err, raftboltdb.ErrKeyNotFound) {
-		return nil, nil
-	}
-	return value, err
 }
 
 // isThere reports whether a path exists.

@@ -11,17 +11,17 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// guard stands between hashicorp/raft and the stores of one group. It applies the latch (diskFault) to every call and
+// guard stands between hashicorp/raft and the stores of one group. It applies the latch (diskLatch) to every call and
 // the watchdog to every write.
 type guard struct {
-	fault    *diskFault
+	fault    *diskLatch
 	watchdog *watchdog
 	group    string
 	hung     atomic.Bool
 }
 
 // write makes a write; inLine is for the small file.
-func (g *guard) write(w write, call func() error) {
+func (g *guard) write(w pendingWrite, call func() error) {
 	g.fault.do(func() error {
 		defer g.watchdog.begin(g.own(w))()
 		return g.failed(w.what, call())
@@ -29,7 +29,7 @@ func (g *guard) write(w write, call func() error) {
 }
 
 // own names the group of a write.
-func (g *guard) own(w write) write {
+func (g *guard) own(w pendingWrite) pendingWrite {
 	w.what, w.hung = g.group+": "+w.what, &g.hung
 	return w
 }
@@ -39,7 +39,7 @@ func (g *guard) begin(what string, call func() (rest func() error, err error)) (
 	var rest func() error
 	var over func()
 	g.fault.do(func() (err error) {
-		over = g.watchdog.begin(g.own(write{what: what}))
+		over = g.watchdog.begin(g.own(pendingWrite{what: what}))
 		defer func() {
 			if rest == nil {
 				over()
@@ -120,7 +120,7 @@ func (l *guardedLog) StoreLogs(logs []*raft.Log) error {
 // mayReturn reports whether these entries may be replicated before they are fsynced here (unsyncedWrites).
 func (l *guardedLog) mayReturn(logs []*raft.Log) bool {
 	//mutant:configuration-ahead-of-the-disk //mutant:only-voter-ahead-of-its-disk
-	return l.leads != nil && l.leads() && !configures(logs) && !alone(l.guard.group, l.roster.latest().conf)
+	return l.leads != nil && l.leads() && !configures(logs) && !isOnlyVoter(l.guard.group, l.roster.latest().conf)
 }
 
 // DeleteRange implements raft.LogStore. raft deletes either the end of the log, which other entries will replace, or
@@ -129,7 +129,7 @@ func (l *guardedLog) DeleteRange(first, last uint64) error {
 	if newest, _ := l.LastIndex(); last >= newest {
 		l.roster.cutOff(first) //mutant:members-of-a-cut-log
 	}
-	l.guard.write(write{what: "deleting log entries"}, func() error { return l.logStore.DeleteRange(first, last) })
+	l.guard.write(pendingWrite{what: "deleting log entries"}, func() error { return l.logStore.DeleteRange(first, last) })
 	return nil
 }
 
@@ -143,14 +143,14 @@ type guardedStable struct {
 // Set implements raft.StableStore.
 func (s *guardedStable) Set(key, value []byte) error {
 	s.unsynced.settle() //mutant:vote-overtakes-the-log
-	s.guard.write(write{what: "storing a vote", inLine: true}, func() error { return s.store.Set(key, value) })
+	s.guard.write(pendingWrite{what: "storing a vote", inLine: true}, func() error { return s.store.Set(key, value) })
 	return nil
 }
 
 // SetUint64 implements raft.StableStore.
 func (s *guardedStable) SetUint64(key []byte, value uint64) error {
 	s.unsynced.settle() //mutant:term-overtakes-the-log
-	s.guard.write(write{what: "storing a term", inLine: true}, func() error { return s.store.SetUint64(key, value) })
+	s.guard.write(pendingWrite{what: "storing a term", inLine: true}, func() error { return s.store.SetUint64(key, value) })
 	return nil
 }
 

@@ -12,7 +12,7 @@ import (
 )
 
 // logStore is one group's log in the Pebble database that all groups of the node share. A key consists of the group's
-// prefix and the big-endian index. The methods return plain errors; guardedLog turns them into the latch (diskFault).
+// prefix and the big-endian index. The methods return plain errors; guardedLog turns them into the latch (diskLatch).
 //
 // logStore implements raft.LogStore and may be used concurrently. Gaps are legal: after a snapshot is installed, the
 // log continues at a higher index, and the entries below the gap are deleted later.
@@ -134,23 +134,6 @@ func (s *logStore) write(logs []*raft.Log) (synced func() error, err error) {
 		}
 		return batch.Close()
 	}, nil
-}
-
-// database holds the logs of all groups. Its writers take turns: Pebble lets one writer at a time switch the log file,
-// under a mutex, and closing the old file waits for the disk. A simulation in virtual time can observe the wait for a
-// turn.
-type database struct {
-	*pebble.DB
-	turn chan struct{}
-}
-
-func newDatabase(db *pebble.DB) *database { return &database{db, make(chan struct{}, 1)} }
-
-// begin writes a batch. The batch's SyncWait returns when it is on disk.
-func (d *database) begin(batch *pebble.Batch) error {
-	d.turn <- struct{}{}
-	defer func() { <-d.turn }()
-	return d.ApplyNoSyncWait(batch, pebble.Sync) //mutant:answers-before-fsync //mutant:answers-before-fsync-in-clusters
 }
 
 // note extends first and last to the new entries.

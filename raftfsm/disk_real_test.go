@@ -94,7 +94,7 @@ func TestFailedWriteIsSeenBeforePebbleSeesIt(t *testing.T) {
 			}
 			return nil
 		}))
-		fs := newFaultyFS(disk, &diskFault{logger: quiet.to, fatal: func(error) { told++ }}, &tail{files: disk})
+		fs := newFaultyFS(disk, &diskLatch{logger: quiet.to, fatal: func(error) { told++ }}, &tail{files: disk})
 		f, err := fs.Create("table", vfs.WriteCategoryUnspecified)
 		if err != nil {
 			t.Fatal(err)
@@ -266,9 +266,9 @@ func TestALineOfSlowWritesIsNotAHungDisk(t *testing.T) {
 
 // A process that was paused has old writes and few ticks.
 func TestPausedProcessIsNotAHungDisk(t *testing.T) {
-	w := newWatchdog(&diskFault{fatal: func(error) { t.Error("a pause was taken for a hung disk") }}, fatalTicks)
+	w := newWatchdog(&diskLatch{fatal: func(error) { t.Error("a pause was taken for a hung disk") }}, fatalTicks)
 	var hung atomic.Bool
-	end := w.begin(write{what: "a write", hung: &hung})
+	end := w.begin(pendingWrite{what: "a write", hung: &hung})
 	for range hungTicks - 1 { // however far apart the ticks were
 		w.tick()
 	}

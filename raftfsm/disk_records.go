@@ -13,7 +13,7 @@ const recordPrefix = "keep/"
 func (s *Stores) PutRecord(name string, value any) error {
 	return during(fmt.Sprintf("keeping %q", name), s.fault.contain(func() error {
 		var nobody atomic.Bool
-		defer s.watchdog.begin(write{what: "keeping " + name, inLine: true, hung: &nobody})()
+		defer s.watchdog.begin(pendingWrite{what: "keeping " + name, inLine: true, hung: &nobody})()
 		return s.file.putJSON(recordPrefix+name, value)
 	}))
 }

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/cockroachdb/pebble/v2"
-	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/hashicorp/raft"
 	raftboltdb "github.com/hashicorp/raft-boltdb/v2"
 	"go.etcd.io/bbolt"
@@ -21,14 +20,14 @@ import (
 // Remains is the data directory of a node that does not run, opened only to be read: nothing in it is changed, not even
 // repaired. Its methods must not be called concurrently.
 type Remains struct {
-	dir       string
-	about     identityRecord
-	groups    []groupRecord
-	suspicion suspicion
-	torn      string // what the log has lost; "": nothing that is known
-	lock      io.Closer
-	file      boltFile
-	db        *database
+	dir            string
+	identityRecord identityRecord
+	groups         []groupRecord
+	suspicion      suspicion
+	torn           string // what the log has lost; "": nothing that is known
+	lock           io.Closer
+	file           boltFile
+	db             *database
 }
 
 // Survivor is what is left of a replica.
@@ -92,13 +91,13 @@ func (r *Remains) open() (err error) {
 		return fmt.Errorf("opening %s: %w", path, err)
 	}
 	r.file = boltFile{StableFile: bolt{store}}
-	if err := r.file.getJSON(keyIdentity, &r.about); err != nil {
+	if err := r.file.getJSON(keyIdentity, &r.identityRecord); err != nil {
 		return fmt.Errorf("reading its identity: %w", err)
 	}
-	if err := r.about.unknown(shard.LevelNewest); err != nil {
+	if err := r.identityRecord.unknown(shard.LevelNewest); err != nil {
 		return err
 	}
-	if r.about.Level == 0 {
+	if r.identityRecord.Level == 0 {
 		return errors.New("holds no replica: its creation did not end")
 	}
 	if err := r.file.getJSON(keyGroups, &r.groups); err != nil && err != errNotFound {
@@ -157,10 +156,10 @@ func (r *Remains) Close() error {
 }
 
 // Identity says to which cluster and node the directory belongs.
-func (r *Remains) Identity() Identity { return r.about.Identity }
+func (r *Remains) Identity() Identity { return r.identityRecord.Identity }
 
 // Level is the feature level of the directory.
-func (r *Remains) Level() shard.Level { return r.about.Level }
+func (r *Remains) Level() shard.Level { return r.identityRecord.Level }
 
 // ReadRecord reads a record that Stores.PutRecord wrote.
 func (r *Remains) ReadRecord(name string, into any) (found bool, err error) {
@@ -181,7 +180,7 @@ func (r *Remains) Replicas() []Replica { return living(r.groups) }
 // been committed: if the replica's log is the newest of a majority, that is what its group would have done too. The
 // state is nil if it cannot be read.
 func (r *Remains) Replay(replica Replica) (Survivor, *shard.State) {
-	s := Survivor{Replica: replica, Name: replica.Name(r.about.Node)}
+	s := Survivor{Replica: replica, Name: replica.Name(r.identityRecord.Node)}
 	var state *shard.State
 	err := isolate(func() (err error) { state, err = r.replay(&s); return err })
 	if err != nil {
@@ -247,20 +246,6 @@ func (s *Survivor) describe(found *boot, seen *roster) {
 	}
 }
 
-// newest reads the state in the newest snapshot.
-func (s *snapshotStore) newest(id shard.ID) (*shard.State, error) {
-	found, err := s.List()
-	if err != nil {
-		return nil, err
-	}
-	_, from, err := s.Open(found[0].ID)
-	if err != nil {
-		return nil, err
-	}
-	state, err := shard.Restore(id, from)
-	return state, errors.Join(err, from.Close())
-}
-
 // noneIfMissing has no snapshots if there is no directory for them. Reading does not make one.
 type noneIfMissing struct{ *snapshotStore }
 
@@ -271,35 +256,3 @@ func (s noneIfMissing) List() ([]*raft.SnapshotMeta, error) {
 	}
 	return found, err
 }
-
-// pebbleSilence discards what Pebble says about its start.
-type pebbleSilence struct{}
-
-func (pebbleSilence) Infof(string, ...any)  {}
-func (pebbleSilence) Errorf(string, ...any) {}
-func (pebbleSilence) Fatalf(format string, args ...any) {
-	panic(fmt.Sprintf(format, args...)) // isolate makes it an error
-}
-
-// readOnlyFS refuses every change, so that nothing depends on what a library means by reading.
-type readOnlyFS struct{ vfs.FS }
-
-var errReadOnly = fmt.Errorf("raftfsm: the directory is evidence: %w", syscall.EROFS)
-
-func (readOnlyFS) Create(string, vfs.DiskWriteCategory) (vfs.File, error) { return nil, errReadOnly }
-func (readOnlyFS) Link(string, string) error                              { return errReadOnly }
-func (readOnlyFS) Remove(string) error                                    { return errReadOnly }
-func (readOnlyFS) RemoveAll(string) error                                 { return errReadOnly }
-func (readOnlyFS) Rename(string, string) error                            { return errReadOnly }
-func (readOnlyFS) MkdirAll(string, fs.FileMode) error                     { return errReadOnly }
-
-func (readOnlyFS) OpenReadWrite(string, vfs.DiskWriteCategory, ...vfs.OpenOption) (vfs.File, error) {
-	return nil, errReadOnly
-}
-
-func (readOnlyFS) ReuseForWrite(string, string, vfs.DiskWriteCategory) (vfs.File, error) {
-	return nil, errReadOnly
-}
-
-// Lock is a no-op: the caller already holds the directory lock.
-func (readOnlyFS) Lock(string) (io.Closer, error) { return io.NopCloser(nil), nil }

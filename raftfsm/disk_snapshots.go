@@ -17,6 +17,8 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/hashicorp/raft"
+
+	"github.com/stint-io/stint/shard"
 )
 
 // snapshotsRetained is the number of snapshots kept on disk. raft reads the newest; the previous one remains valid
@@ -70,9 +72,9 @@ func openSnapshots(files FS, dir string) (*snapshotStore, error) {
 	return s, err
 }
 
-// alone waits for a turn and returns a function that ends it. It is no mutex, because a goroutine that waits for a hung
-// disk must not stop the time of a simulated world.
-func (s *snapshotStore) alone() (end func()) {
+// takeTurn waits for a turn and returns a function that ends it. It is no mutex, because a goroutine that waits for a
+// hung disk must not stop the time of a simulated world.
+func (s *snapshotStore) takeTurn() (end func()) {
 	//mutant:snapshots-finish-at-once 2
 	s.turn <- struct{}{}
 	return func() { <-s.turn }
@@ -110,9 +112,23 @@ func (s *snapshotStore) whole() ([]*raft.SnapshotMeta, error) {
 
 // List implements raft.SnapshotStore.
 func (s *snapshotStore) List() ([]*raft.SnapshotMeta, error) {
-	defer s.alone()()
+	defer s.takeTurn()()
 	found, err := s.whole()
 	return found[:min(len(found), snapshotsRetained)], err
+}
+
+// newest reads the state in the newest snapshot.
+func (s *snapshotStore) newest(id shard.ID) (*shard.State, error) {
+	found, err := s.List()
+	if err != nil {
+		return nil, err
+	}
+	_, from, err := s.Open(found[0].ID)
+	if err != nil {
+		return nil, err
+	}
+	state, err := shard.Restore(id, from)
+	return state, errors.Join(err, from.Close())
 }
 
 func (s *snapshotStore) describe(id string) (*snapshotMeta, error) {
@@ -252,7 +268,7 @@ func (s *snapshotStore) finish(draft string, meta snapshotMeta) error {
 	if err := syncDir(s.files, draft); err != nil { //mutant:snapshot-files-not-fsynced
 		return err
 	}
-	defer s.alone()()
+	defer s.takeTurn()()
 	if err := s.files.Rename(draft, s.files.PathJoin(s.dir, meta.ID)); err != nil {
 		return err
 	}

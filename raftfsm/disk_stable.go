@@ -2,12 +2,8 @@ package raftfsm
 
 import (
 	"encoding/binary"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"hash/crc32"
-
-	raftboltdb "github.com/hashicorp/raft-boltdb/v2"
 )
 
 // The keys under which hashicorp/raft keeps its vote.
@@ -16,62 +12,6 @@ const (
 	keyVoteTerm    = "LastVoteTerm"
 	keyVoteFor     = "LastVoteCand"
 )
-
-// errNotFound is the bolt store's error, not wrapped, because raft compares its text.
-var errNotFound = raftboltdb.ErrKeyNotFound
-
-// boltFile is the node's one small file for data that must be safe and is rarely written: its identity, the list of its
-// groups, and the terms and votes of each. Every value ends with a crc32c over its key and itself: a replica must not
-// vote from suspect data, and bbolt checks only its own meta pages.
-//
-// Nothing is written once the latch is set, because most records here say that something else was done, for example in
-// Pebble.
-type boltFile struct {
-	StableFile
-	fault    *diskFault
-	watchdog *watchdog
-}
-
-func (f boltFile) put(key string, value []byte) error {
-	if err := f.fault.cause(); err != nil { //mutant:record-of-what-pebble-did-not
-		return err
-	}
-	sum := crc32.Update(crc32.Checksum([]byte(key), castagnoli), castagnoli, value)
-	defer f.watchdog.lineMoved()
-	return f.Set([]byte(key), binary.LittleEndian.AppendUint32(value[:len(value):len(value)], sum))
-}
-
-// get returns errNotFound, unwrapped, for a key that was never put.
-func (f boltFile) get(key string) ([]byte, error) {
-	sealed, err := f.Get([]byte(key))
-	if err != nil {
-		return nil, fmt.Errorf("reading %q: %w", key, err)
-	}
-	if sealed == nil {
-		return nil, errNotFound
-	}
-	value, err := unseal(sealed, crc32.Checksum([]byte(key), castagnoli))
-	if err != nil {
-		return nil, fmt.Errorf("%q: %w", key, err)
-	}
-	return value, nil
-}
-
-func (f boltFile) putJSON(key string, v any) error {
-	b, err := json.Marshal(v)
-	if err != nil {
-		return err
-	}
-	return f.put(key, b)
-}
-
-func (f boltFile) getJSON(key string, v any) error {
-	b, err := f.get(key)
-	if err != nil {
-		return err
-	}
-	return json.Unmarshal(b, v)
-}
 
 // stableStore holds one group's terms and votes. It implements raft.StableStore, and only raft's main goroutine calls
 // it.

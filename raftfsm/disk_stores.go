@@ -8,15 +8,11 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
-	raftboltdb "github.com/hashicorp/raft-boltdb/v2"
-	"go.etcd.io/bbolt"
 
 	"github.com/stint-io/stint/internal/observe/loglimit"
 	"github.com/stint-io/stint/shard"
@@ -40,50 +36,6 @@ const (
 // still under way, and for a snapshot of a small shard.
 const diskFloorBytes = 64 << 20
 
-// memTableBytes is also the size to which a file of Pebble's write-ahead log grows. An fdatasync of a growing file
-// costs a quarter more processor time than one of a file that is overwritten, and a journal commit where the file
-// system has a journal. Pebble overwrites old files once it has a few full ones. Smaller files are full sooner.
-const memTableBytes = 4 << 20
-
-// memTableInMemory replaces memTableBytes on a disk in memory, which copies a whole file at each fsync.
-const memTableInMemory = 256 << 10
-
-// StoresConfig configures OpenStores.
-type StoresConfig struct {
-	// Fresh is the identity given to a directory that has none.
-	Fresh Identity
-	// FreshRecords are records (Stores.Keep) that such a directory gets together with its identity.
-	FreshRecords map[string]any
-	// FreshLevel is the feature level that such a directory gets; 0: shard.LevelFirst.
-	FreshLevel shard.Level
-	// Newest is the newest level that this binary knows; a directory with a newer one is refused. 0: shard.LevelNewest.
-	Newest shard.Level
-	// Release is this binary's release. An older binary names it when it refuses the directory.
-	Release string
-	// Node is the expected node: a directory of another node is refused. "" accepts the directory's own.
-	Node string
-	// Fatal is called once, by any goroutine, when the stores can no longer be trusted. It should end the process (exit
-	// status 75) and must not wait for anything in this package. Required.
-	Fatal func(error)
-	// Logger must not block. nil discards all lines.
-	Logger *slog.Logger
-	// FS holds the Pebble database, snapshots and marks; nil is the real disk. Identity, terms, votes and the lock are
-	// always on the real disk, unless FS is a StableFS.
-	FS FS
-	// Tables is the approximate number of the log's files that are kept open; 0: Pebble's default.
-	Tables int
-
-	memTable uint64    // for tests: replaces memTableBytes
-	fatal    int       // for tests on the machine's disk, which may stand still for seconds: replaces fatalTicks
-	filling  io.Closer // the lock of a directory that RestoreStores fills
-}
-
-// Identity says to which cluster and node a data directory belongs. It never changes.
-type Identity struct {
-	Cluster string
-	Node    string
-}
-
 // Stores is the disk of one node: the logs of all its groups in one Pebble database, and its identity, terms and votes
 // in one bolt file. Safe for concurrent use. All groups must be shut down before Close.
 type Stores struct {
@@ -93,7 +45,7 @@ type Stores struct {
 	memTable  uint64
 	logger    *slog.Logger
 	repeats   *loglimit.Limit
-	fault     *diskFault
+	fault     *diskLatch
 	watchdog  *watchdog
 	lock      io.Closer
 	file      boltFile
@@ -109,10 +61,10 @@ type Stores struct {
 
 	snapshotting sync.Mutex // held by a group while it writes a snapshot that was due
 
-	mu     sync.Mutex
-	about  identityRecord   // as in the bolt file
-	groups []groupRecord    // as in the bolt file
-	open   map[Replica]bool // replicas in use
+	mu             sync.Mutex
+	identityRecord identityRecord   // as in the bolt file
+	groups         []groupRecord    // as in the bolt file
+	open           map[Replica]bool // replicas in use
 }
 
 // Exists reports whether a data directory holds data of a node. It returns true if that cannot be determined. fs is
@@ -143,7 +95,7 @@ func OpenStores(dir string, cfg StoresConfig) (*Stores, error) {
 		memTable: cmp.Or(cfg.memTable, memTableBytes),
 		logger:   cfg.Logger,
 		tables:   cfg.Tables,
-		repeats:  newRepeats(),
+		repeats:  newRepeatLimit(),
 		stop:     make(chan struct{}),
 		open:     make(map[Replica]bool),
 	}
@@ -151,7 +103,7 @@ func OpenStores(dir string, cfg StoresConfig) (*Stores, error) {
 		s.logger = slog.New(slog.DiscardHandler)
 	}
 	s.tail = tail{files: s.disk, path: s.disk.PathJoin(dir, tailName), log: s.disk.PathJoin(dir, logName)}
-	s.fault = &diskFault{logger: s.logger, fatal: cfg.Fatal, distrust: s.leaveMarks}
+	s.fault = &diskLatch{logger: s.logger, fatal: cfg.Fatal, distrust: s.leaveMarks}
 	s.watchdog = newWatchdog(s.fault, cmp.Or(cfg.fatal, fatalTicks))
 	if err := s.fault.contain(func() error { return s.start(&cfg) }); err != nil {
 		return nil, errors.Join(fmt.Errorf("data directory %s: %w", dir, err), s.closeFiles())
@@ -180,10 +132,10 @@ func (s *Stores) start(cfg *StoresConfig) (err error) {
 	if err := s.openBolt(cfg); err != nil {
 		return err
 	}
-	if err := s.file.getJSON(keyIdentity, &s.about); err != nil {
+	if err := s.file.getJSON(keyIdentity, &s.identityRecord); err != nil {
 		return fmt.Errorf("reading its identity: %w", err)
 	}
-	kept := &s.about
+	kept := &s.identityRecord
 	if cfg.Node != "" && cfg.Node != kept.Node {
 		return fmt.Errorf("belongs to node %q, not to %q: use that node's own directory, or a fresh one",
 			kept.Node, cfg.Node)
@@ -210,167 +162,6 @@ func (s *Stores) start(cfg *StoresConfig) (err error) {
 		return err
 	}
 	return s.finishDestructions()
-}
-
-// openBolt opens the bolt file. If there is none, it creates one with the fresh identity under another name and moves
-// the complete file into place. A directory with a log but without a bolt file has lost its terms and votes and must
-// not be opened again.
-func (s *Stores) openBolt(cfg *StoresConfig) error {
-	path := filepath.Join(s.dir, boltName)
-	there, err := isThere(s.disk.small, path)
-	if err != nil {
-		return err
-	}
-	if !there {
-		log, err := isThere(s.disk, s.disk.PathJoin(s.dir, logName))
-		if err != nil {
-			return err
-		}
-		if log {
-			return fmt.Errorf("there is a log but no %s: %w", boltName, ErrLost)
-		}
-		if err := s.createBolt(path, cfg); err != nil {
-			return err
-		}
-	}
-	file, err := s.disk.open(path)
-	if err != nil {
-		return fmt.Errorf("opening %s: %w", path, err)
-	}
-	s.file = boltFile{file, s.fault, s.watchdog}
-	return nil
-}
-
-func (s *Stores) createBolt(path string, cfg *StoresConfig) error {
-	fresh := cfg.Fresh
-	if fresh.Cluster == "" || fresh.Node == "" {
-		return errors.New("is empty, and no identity was given for it")
-	}
-	draft := path + draftSuffix
-	if err := s.disk.small.RemoveAll(draft); err != nil {
-		return err
-	}
-	made, err := s.disk.open(draft)
-	if err != nil {
-		return fmt.Errorf("making %s: %w", draft, err)
-	}
-	file := boltFile{made, s.fault, s.watchdog}
-	err = file.putJSON(keyIdentity, identityRecord{Identity: fresh, Format: directoryFormat})
-	for name, value := range cfg.FreshRecords {
-		err = errors.Join(err, file.putJSON(recordPrefix+name, value))
-	}
-	if err = errors.Join(err, file.Close()); err != nil {
-		return err
-	}
-	if err := s.disk.small.Rename(draft, path); err != nil {
-		return err
-	}
-	return errors.Join(syncDir(s.disk.small, s.dir), syncDir(s.disk.small, filepath.Dir(s.dir)))
-}
-
-func openBolt(path string) (StableFile, error) {
-	if err := checkBolt(path); err != nil { //mutant:bolt-opens-a-damaged-file
-		return nil, err
-	}
-	store, err := raftboltdb.New(raftboltdb.Options{Path: path, BoltOptions: &bbolt.Options{ //mutant:bolt-never-fsynced
-		Timeout:        time.Second, // bbolt takes a lock of its own
-		NoFreelistSync: true,
-		FreelistType:   bbolt.FreelistMapType,
-	}})
-	if err != nil {
-		return nil, err
-	}
-	return bolt{store}, nil
-}
-
-// openLog opens the Pebble database. It must exist unless the directory's creation was interrupted: without it the
-// replicas of this node would forget what they acknowledged.
-func (s *Stores) openLog(cfg *StoresConfig) (err error) {
-	path := s.disk.PathJoin(s.dir, logName)
-	if s.about.Level == 0 {
-		if err := s.createLog(path); err != nil {
-			return err
-		}
-		s.about.Level, s.about.Release = cmp.Or(cfg.FreshLevel, shard.LevelFirst), cfg.Release
-		if err := s.file.putJSON(keyIdentity, s.about); err != nil {
-			return err
-		}
-	}
-	if err := s.checkTail(); err != nil {
-		return err
-	}
-	db, err := pebble.Open(path, s.pebbleOptions(true))
-	if errors.Is(err, pebble.ErrDBDoesNotExist) {
-		return fmt.Errorf("the log's database is gone: %w", ErrLost)
-	}
-	if err != nil {
-		return fmt.Errorf("opening the log: %w", err)
-	}
-	s.db = newDatabase(db)
-	return s.tail.begin()
-}
-
-// checkTail marks the replicas as suspect if the log lost fsynced bytes. It runs before Pebble repairs the log.
-func (s *Stores) checkTail() error {
-	torn, err := s.tail.check()
-	if err != nil {
-		return fmt.Errorf("looking for the end of the log: %w", err)
-	}
-	if torn == "" { //mutant:torn-log-is-a-crash
-		return nil
-	}
-	s.logger.Error("the end of the log is lost, and acknowledged requests with it: its replicas are to be replaced",
-		"dir", s.dir, "found", torn)
-	return s.suspicion.tear(torn)
-}
-
-// keepTail updates the mark of the log's end.
-func (s *Stores) keepTail() {
-	if s.fault.cause() != nil {
-		return
-	}
-	var nobody atomic.Bool
-	defer s.watchdog.begin(write{what: "marking how far the log is fsynced", hung: &nobody})()
-	if err := s.tail.keep(); err != nil {
-		s.fault.fail(writeFailed(fmt.Errorf("marking how far the log is fsynced: %w", err)))
-	}
-}
-
-// createLog creates the directory before Pebble would, so that no other user can read it, and closes the new database:
-// Pebble writes the first log file of a new database in its oldest format.
-func (s *Stores) createLog(path string) error {
-	if err := errors.Join(s.disk.RemoveAll(path), makeDir(s.disk, path)); err != nil {
-		return err
-	}
-	db, err := pebble.Open(path, s.pebbleOptions(false))
-	if err != nil {
-		return err
-	}
-	return db.Close()
-}
-
-// pebbleOptions tunes Pebble for a Raft log: written once, read rarely (the newest entries are in raft's cache), and
-// deleted in long runs. The format (pebbleFormat) records in the write-ahead log how far it was synced, so that a
-// flipped byte is an error and is not taken for the torn end of the file, unless it is in the file's last 32 KiB.
-func (s *Stores) pebbleOptions(exists bool) *pebble.Options {
-	return &pebble.Options{
-		MaxOpenFiles:                s.tables,
-		FS:                          newFaultyFS(s.disk.FS, s.fault, &s.tail),
-		FormatMajorVersion:          pebbleFormat,
-		MemTableSize:                s.memTable,
-		MemTableStopWritesThreshold: 4,  // a write blocks only when 12 MiB wait to be flushed
-		L0CompactionThreshold:       16, // 64 MiB: most of it is deleted by then
-		L0StopWritesThreshold:       48,
-		ErrorIfNotExists:            exists,
-		Logger:                      pebbleLogger{s.logger, s.fault},
-		EventListener: &pebble.EventListener{
-			// A failed flush or compaction, which Pebble would only retry.
-			BackgroundError: func(err error) { s.fault.fail(writeFailed(err)) },
-			DataCorruption: func(info pebble.DataCorruptionInfo) {
-				s.fault.fail(fmt.Errorf("%s: %w", info, ErrCorrupt))
-			},
-		},
-	}
 }
 
 // watch starts the goroutines that Close ends.
@@ -449,17 +240,6 @@ func (s *Stores) closeFiles() error {
 		errs = append(errs, s.lock.Close())
 	}
 	return errors.Join(errs...)
-}
-
-// putGroups changes the list of groups, on disk first.
-func (s *Stores) putGroups(change func([]groupRecord) []groupRecord) error {
-	groups := change(slices.Clone(s.groups))
-	s.suspicion.know(groups) // first: if this write fails, the replicas that it names are suspect too
-	if err := s.file.putJSON(keyGroups, groups); err != nil {
-		return err
-	}
-	s.groups = groups
-	return nil
 }
 
 // openSnapshots opens the snapshots of a replica.

@@ -105,7 +105,7 @@ func openBoltFile(t *testing.T, path string) boltFile {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return boltFile{file, new(diskFault), new(watchdog)}
+	return boltFile{file, new(diskLatch), new(watchdog)}
 }
 
 // R5: between the two calls of a vote nothing has happened yet.

@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -272,4 +273,30 @@ func (t *tail) compare() (torn string, err error) {
 		return fmt.Sprintf("%s does not hold the %d bytes that were fsynced", m.File, m.Synced), nil
 	}
 	return "", nil
+}
+
+// checkTail marks the replicas as suspect if the log lost fsynced bytes. It runs before Pebble repairs the log.
+func (s *Stores) checkTail() error {
+	torn, err := s.tail.check()
+	if err != nil {
+		return fmt.Errorf("looking for the end of the log: %w", err)
+	}
+	if torn == "" { //mutant:torn-log-is-a-crash
+		return nil
+	}
+	s.logger.Error("the end of the log is lost, and acknowledged requests with it: its replicas are to be replaced",
+		"dir", s.dir, "found", torn)
+	return s.suspicion.tear(torn)
+}
+
+// keepTail updates the mark of the log's end.
+func (s *Stores) keepTail() {
+	if s.fault.cause() != nil {
+		return
+	}
+	var nobody atomic.Bool
+	defer s.watchdog.begin(pendingWrite{what: "marking how far the log is fsynced", hung: &nobody})()
+	if err := s.tail.keep(); err != nil {
+		s.fault.fail(writeFailed(fmt.Errorf("marking how far the log is fsynced: %w", err)))
+	}
 }

@@ -220,7 +220,7 @@ func TestNoLogFileGoesWhileItIsMarked(t *testing.T) {
 			if err := disk.MkdirAll("/log", dirMode); err != nil {
 				t.Fatal(err)
 			}
-			fs := newFaultyFS(disk, &diskFault{}, marks)
+			fs := newFaultyFS(disk, &diskLatch{}, marks)
 			writeLog(t, fs, "/log/000001.log")
 			if err := marks.begin(); err != nil {
 				t.Fatal(err)

@@ -26,14 +26,14 @@ const (
 
 // watchdog detects writes to the stores that do not return.
 type watchdog struct {
-	fault  *diskFault
+	fault  *diskLatch
 	fatal  int // ticks until a write is taken for one that never returns
 	mu     sync.Mutex
-	writes map[*write]struct{}
+	writes map[*pendingWrite]struct{}
 }
 
-// write is one call that has not returned yet.
-type write struct {
+// pendingWrite is one call that has not returned yet.
+type pendingWrite struct {
 	what   string
 	inLine bool         // of the small file, behind its other writes
 	hung   *atomic.Bool // the group's flag: its transport sends nothing while it is set
@@ -41,12 +41,12 @@ type write struct {
 	still  int          // since it began, or since a write before it in the line returned
 }
 
-func newWatchdog(p *diskFault, fatal int) *watchdog {
-	return &watchdog{fault: p, fatal: fatal, writes: make(map[*write]struct{})}
+func newWatchdog(p *diskLatch, fatal int) *watchdog {
+	return &watchdog{fault: p, fatal: fatal, writes: make(map[*pendingWrite]struct{})}
 }
 
 // begin registers a write; the caller calls end when it has returned.
-func (w *watchdog) begin(began write) (end func()) {
+func (w *watchdog) begin(began pendingWrite) (end func()) {
 	outstanding := &began
 	w.mu.Lock()
 	w.writes[outstanding] = struct{}{}
@@ -79,10 +79,10 @@ func (w *watchdog) tick() {
 }
 
 // age counts a tick for every outstanding write and returns one that has taken too long.
-func (w *watchdog) age() *write {
+func (w *watchdog) age() *pendingWrite {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	var late *write
+	var late *pendingWrite
 	for outstanding := range w.writes {
 		outstanding.ticks++
 		outstanding.still++

@@ -26,7 +26,7 @@
 //   - Leadership is a hint. raft's channel merges edges, and its lease counts refusals as contact. The proof is the
 //     caller's own EpochOpen, committed and installed.
 //   - The first error of a write or an fsync is final. raft retries, and a retried fsync may succeed without having
-//     written anything (the kernel drops the dirty page with the first error). Instead a latch (diskFault) is set, one
+//     written anything (the kernel drops the dirty page with the first error). Instead a latch (diskLatch) is set, one
 //     line is logged, StoresConfig.Fatal is called once, and the raft goroutine that met the error ends there:
 //     otherwise raft would answer some of these errors with a panic. The latch belongs to the node, as the database
 //     does. Pebble answers some of these errors in a way that crashes the Go runtime, so it never sees any (faultyFS),

@@ -3,6 +3,7 @@ package raftfsm
 import (
 	"errors"
 	"fmt"
+	"syscall"
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/hashicorp/raft"
@@ -32,6 +33,16 @@ var ErrCorrupt = errors.New("corrupt")
 // bytes than were written (StoresConfig.Fatal is told). What is refused afterwards, by any goroutine, is a failure of
 // the disk too.
 var ErrUntrusted = errors.New("the stores can no longer be trusted")
+
+// writeError is a failed write or fsync.
+type writeError struct{ error }
+
+func (e writeError) Unwrap() error { return e.error }
+
+func writeFailed(err error) error { return writeError{err} }
+
+// noRoomErrors are the errors of writes that never reached the disk: its existing data is unaffected.
+var noRoomErrors = []error{syscall.ENOSPC, syscall.EDQUOT, syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM}
 
 // corruption adds ErrCorrupt to the chain of an error by which a library reports wrong bytes.
 func corruption(err error) error {

@@ -48,7 +48,7 @@ func (a answer) Index() uint64 { return 12 }
 func TestForeignResponseIsFatal(t *testing.T) {
 	for _, response := range []any{nil, 7, errors.New("no"), &shard.Outcome{}} {
 		calls := 0
-		g := &Group{name: "n1/1/1", guard: &guard{fault: &diskFault{logger: quiet.to, fatal: func(error) { calls++ }}}}
+		g := &Group{name: "n1/1/1", guard: &guard{fault: &diskLatch{logger: quiet.to, fatal: func(error) { calls++ }}}}
 		s := g.settle(answer{response: response})
 		var unclear *shard.Error
 		if !errors.As(s.err, &unclear) || unclear.Code != shard.UnknownOutcome || calls != 1 {

@@ -1,61 +1,13 @@
 package raftfsm
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"math"
 	"slices"
 
 	"github.com/hashicorp/raft"
-
-	"github.com/stint-io/stint/shard"
 )
-
-// Replica is one copy of a shard on this node. Its number is never used again: a replica that was wiped comes back
-// under another number, because under the old one it would vote with a shorter memory.
-type Replica struct {
-	Shard  shard.ID
-	Number uint64
-}
-
-// Name returns the name of the replica on a node, as the group's members know it. It is the replica's Raft id and its
-// address.
-func (r Replica) Name(node string) string { return fmt.Sprintf("%s/%d/%d", node, r.Shard, r.Number) }
-
-// logPrefix has the same length for all replicas, so that none is a prefix of another.
-func (r Replica) logPrefix() []byte {
-	b := binary.BigEndian.AppendUint32([]byte{'l'}, uint32(r.Shard))
-	return binary.BigEndian.AppendUint64(b, r.Number)
-}
-
-// stablePrefix is the prefix of the replica's keys in the bolt file.
-func (r Replica) stablePrefix() string { return r.snapshotsDir() + "/" }
-
-// snapshotsDir is the name of the replica's snapshot directory.
-func (r Replica) snapshotsDir() string { return fmt.Sprintf("%d-%d", r.Shard, r.Number) }
-
-// groupRecord is the proof that a replica was created here by an explicit order.
-type groupRecord struct {
-	Replica
-	Voters  []string // names of the first voters; empty for a replica that joins an existing group
-	Created bool     // false: the creation was interrupted before the replica ever ran, and starts over
-
-	Destroyed bool `json:",omitempty"` // the record is a tombstone: the number is not used again
-	Wiped     bool `json:",omitempty"` // nothing is left of the destroyed replica
-
-	Convicted *Conviction `json:",omitempty"` // non-nil: the replica is never opened again
-}
-
-// living lists the replicas that were created and not destroyed, in the order of their creation.
-func living(groups []groupRecord) (all []Replica) {
-	for _, g := range groups {
-		if g.Created && !g.Destroyed {
-			all = append(all, g.Replica)
-		}
-	}
-	return all
-}
 
 // CreateGroup makes the stores of a replica. voters names the first members of the group (Replica.Name), including this
 // replica, and is the same on each of them. Without voters the replica joins an existing group; the leader of the group
@@ -138,24 +90,6 @@ func (s *Stores) bootstrap(replica Replica, voters []string) error {
 	}
 	return log.StoreLog(&raft.Log{Index: 1, Term: 1, Type: raft.LogConfiguration,
 		Data: raft.EncodeConfiguration(members)})
-}
-
-// record returns the proof of a replica's creation.
-func (s *Stores) record(replica Replica) (groupRecord, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, g := range s.groups {
-		switch {
-		case g.Replica != replica:
-		case g.Destroyed:
-			return g, ErrDestroyed
-		case g.Convicted != nil: //mutant:conviction-ends-with-the-process
-			return g, errConvicted(g.Convicted)
-		case g.Created:
-			return g, nil
-		}
-	}
-	return groupRecord{}, fmt.Errorf("it was never created here: %w", ErrLost) //mutant:opens-what-was-never-created
 }
 
 // use marks a replica as running. It returns false if the replica is running already.

@@ -83,15 +83,3 @@ func (s *Stores) finishDestructions() error {
 	}
 	return nil
 }
-
-// putRecord changes the record of one replica, and creates it if there is none. s.mu must be held.
-func (s *Stores) putRecord(replica Replica, change func(*groupRecord)) error {
-	return s.putGroups(func(groups []groupRecord) []groupRecord {
-		found := slices.IndexFunc(groups, func(g groupRecord) bool { return g.Replica == replica })
-		if found < 0 {
-			found, groups = len(groups), append(groups, groupRecord{Replica: replica})
-		}
-		change(&groups[found])
-		return groups
-	})
-}

@@ -16,12 +16,12 @@ import (
 // be used concurrently.
 type roster struct {
 	mu     sync.Mutex
-	seen   []placed // ascending; the last one is the latest
-	newest uint64   // index of the newest snapshot; 0: none
+	seen   []indexedConf // ascending; the last one is the latest
+	newest uint64        // index of the newest snapshot; 0: none
 }
 
-// placed is a configuration and the index of its entry.
-type placed struct {
+// indexedConf is a configuration and the index of its entry.
+type indexedConf struct {
 	index uint64
 	conf  raft.Configuration
 }
@@ -37,11 +37,11 @@ func votersIn(conf raft.Configuration) (names []string) {
 }
 
 // latest returns the latest configuration, or the zero value if the replica knows none yet.
-func (r *roster) latest() placed {
+func (r *roster) latest() indexedConf {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if len(r.seen) == 0 {
-		return placed{}
+		return indexedConf{}
 	}
 	return r.seen[len(r.seen)-1]
 }
@@ -59,7 +59,7 @@ func (r *roster) written(logs []*raft.Log) {
 func (r *roster) cutOff(from uint64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.seen = slices.DeleteFunc(r.seen, func(p placed) bool { return p.index >= from })
+	r.seen = slices.DeleteFunc(r.seen, func(p indexedConf) bool { return p.index >= from })
 }
 
 // snapshotted notes a snapshot: up to its index there is no later configuration than its own.
@@ -83,10 +83,10 @@ func (r *roster) add(index, upTo uint64, conf raft.Configuration) {
 	const kept = 64
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.seen = slices.DeleteFunc(r.seen, func(p placed) bool { return index <= p.index && p.index <= upTo })
-	at, _ := slices.BinarySearchFunc(r.seen, index, func(p placed, index uint64) int {
+	r.seen = slices.DeleteFunc(r.seen, func(p indexedConf) bool { return index <= p.index && p.index <= upTo })
+	at, _ := slices.BinarySearchFunc(r.seen, index, func(p indexedConf, index uint64) int {
 		return int(p.index) - int(index)
 	})
-	r.seen = slices.Insert(r.seen, at, placed{index, conf.Clone()})
+	r.seen = slices.Insert(r.seen, at, indexedConf{index, conf.Clone()})
 	r.seen = r.seen[max(0, len(r.seen)-kept):]
 }

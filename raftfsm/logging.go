@@ -67,14 +67,14 @@ func (l raftLogger) With(args ...any) hclog.Logger {
 // Named implements hclog.Logger.
 func (l raftLogger) Named(string) hclog.Logger { return l }
 
-// newRepeats bounds raft's lines about one text, across all groups of a node. While a node is down, the leader of each
-// shard logs every attempt to reach it, several per second: half a gigabyte a day for 16 shards.
-func newRepeats() *loglimit.Limit { return &loglimit.Limit{Most: 1, Per: 10 * time.Second} }
+// newRepeatLimit bounds raft's lines about one text, across all groups of a node. While a node is down, the leader of
+// each shard logs every attempt to reach it, several per second: half a gigabyte a day for 16 shards.
+func newRepeatLimit() *loglimit.Limit { return &loglimit.Limit{Most: 1, Per: 10 * time.Second} }
 
 // pebbleLogger passes Pebble's log lines to slog, and its fatal errors to the latch.
 type pebbleLogger struct {
 	to    *slog.Logger
-	fault *diskFault
+	fault *diskLatch
 }
 
 func (l pebbleLogger) Infof(format string, args ...any) {
@@ -88,4 +88,15 @@ func (l pebbleLogger) Errorf(format string, args ...any) {
 // Fatalf is called by Pebble when a commit or a manifest could not be written. It must not return.
 func (l pebbleLogger) Fatalf(format string, args ...any) {
 	l.fault.halt(writeFailed(fmt.Errorf(format, args...)))
+}
+
+// pebbleSilence discards what Pebble says about its start.
+type pebbleSilence struct{}
+
+func (pebbleSilence) Infof(string, ...any) {}
+
+func (pebbleSilence) Errorf(string, ...any) {}
+
+func (pebbleSilence) Fatalf(format string, args ...any) {
+	panic(fmt.Sprintf(format, args...)) // isolate makes it an error
 }

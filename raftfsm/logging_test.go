@@ -10,7 +10,7 @@ import (
 
 func TestAPeerThatIsDownDoesNotFillTheLog(t *testing.T) {
 	var out bytes.Buffer
-	shared := newRepeats()
+	shared := newRepeatLimit()
 	one, other := slog.New(slog.NewTextHandler(&out, nil)), slog.New(slog.NewTextHandler(&out, nil))
 	for range 1000 {
 		newRaftLogger(one, shared).Error("failed to heartbeat to", "peer", "n2/0/1")

@@ -47,7 +47,7 @@ func (s *streams) Accept() (net.Conn, error) {
 		return nil, net.ErrClosed
 	}
 	s.conns[conn] = struct{}{}
-	return &accepted{conn, s}, nil
+	return &acceptedConn{conn, s}, nil
 }
 
 // Close implements net.Listener.
@@ -62,14 +62,14 @@ func (s *streams) Close() error {
 	return s.StreamLayer.Close()
 }
 
-// accepted is an accepted connection, which unregisters itself when it is closed.
-type accepted struct {
+// acceptedConn is an accepted connection, which unregisters itself when it is closed.
+type acceptedConn struct {
 	net.Conn
 	of *streams
 }
 
 // Close implements net.Conn.
-func (c *accepted) Close() error {
+func (c *acceptedConn) Close() error {
 	c.of.mu.Lock()
 	delete(c.of.conns, c.Conn)
 	c.of.mu.Unlock()

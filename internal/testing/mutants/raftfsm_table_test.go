@@ -66,7 +66,7 @@ var ofRaftfsm = []group{
 		"stuck-transfer-retried-forever": swap("> 2*g.electionTimeout()", "< 0"), // R9
 	}},
 	{tests("raftfsm", "TestWipedDiskUnderItsOldNumber"), edits{
-		"opens-what-was-never-created": instead("return groupRecord{Replica: replica}, nil"), // R12a
+		"opens-what-was-never-created": instead("_ = fmt.Errorf; return groupRecord{Replica: replica}, nil"), // R12a
 	}},
 	{tests("raftfsm", "TestReplicaIsDestroyedBeforeItIsCreated"), edits{"number-used-again": never}}, // R12a
 	{tests("raftfsm", "TestVoterThatMissedAChangeVotes"), edits{"voter-refuses-later-replicas": instead("break")}},
@@ -90,7 +90,7 @@ var ofRaftfsm = []group{
 		"leader-counts-before-its-disk": never,
 	}},
 	{tests("raftfsm", "TestLastVoterCommitsNothingThatItsDiskDoesNotHave"), edits{
-		"only-voter-ahead-of-its-disk":    without(" && !alone(l.guard.group, l.roster.latest().conf)"),
+		"only-voter-ahead-of-its-disk":    without(" && !isOnlyVoter(l.guard.group, l.roster.latest().conf)"),
 		"configuration-ahead-of-the-disk": without("!configures(logs) && "),
 	}},
 	{tests("raftfsm", "TestAVoteIsAskedForOnAnyConnection"), edits{

@@ -103,7 +103,7 @@ func TestReplicasOfAFailedDiskAreReplaced(t *testing.T) {
 func TestMarkComesBeforeTheEnd(t *testing.T) {
 	dir := t.TempDir()
 	marked := make(chan error, 1)
-	p := &diskFault{logger: quiet.to, fatal: func(error) {
+	p := &diskLatch{logger: quiet.to, fatal: func(error) {
 		_, err := os.Stat(filepath.Join(dir, suspectName))
 		marked <- err
 	}}
@@ -153,7 +153,7 @@ func TestFullDiskLeavesNoMark(t *testing.T) {
 		},
 		"a hanging disk": func(w *world, _ *owner, _ *atomic.Pointer[error]) {
 			var hung atomic.Bool
-			w.watchdog.begin(write{what: "a write", hung: &hung})
+			w.watchdog.begin(pendingWrite{what: "a write", hung: &hung})
 			for range fatalTicks {
 				w.watchdog.tick()
 			}
@@ -220,7 +220,7 @@ func TestFailedVoteMakesSuspect(t *testing.T) {
 	g := w.loneGroup(t)
 	o := lead(t, g)
 	isolate(func() error {
-		g.guard.write(write{what: "storing a vote"}, func() error { return errors.New("bbolt: input/output error") })
+		g.guard.write(pendingWrite{what: "storing a vote"}, func() error { return errors.New("bbolt: input/output error") })
 		return nil
 	})
 	w.mustStop(t)

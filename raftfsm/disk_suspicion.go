@@ -4,31 +4,16 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"sync"
 	"syscall"
-	"time"
 )
-
-// markTimeout bounds how long the node waits for its marks to be written to a disk that is failing already.
-const markTimeout = 200 * time.Millisecond
-
-// writeError is a failed write or fsync.
-type writeError struct{ error }
-
-func (e writeError) Unwrap() error { return e.error }
-
-func writeFailed(err error) error { return writeError{err} }
-
-// noRoom are the errors of writes that never reached the disk: its existing data is unaffected.
-var noRoom = []error{syscall.ENOSPC, syscall.EDQUOT, syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM}
 
 // suspicious reports whether after an error the disk may hold less than was acknowledged. That is so after a failed
 // write, because a failed fsync may have dropped the data under way, and after wrong or unreadable bytes. A disk that
 // hangs or is full has lost nothing.
 func suspicious(err error) bool {
-	for _, e := range noRoom {
+	for _, e := range noRoomErrors {
 		if errors.Is(err, e) {
 			return false
 		}
@@ -66,15 +51,6 @@ func (s *suspicion) load(files FS, dir string, groups []groupRecord) error {
 		s.suspect = s.all("")
 	}
 	return err
-}
-
-// readMark reads a mark, which is JSON, into v. A mark that does not exist leaves v as it is.
-func readMark(files FS, path string, v any) (parsed bool, err error) {
-	b, err := readFile(files, path)
-	if errors.Is(err, os.ErrNotExist) {
-		return true, nil
-	}
-	return err == nil && json.Unmarshal(b, v) == nil, err
 }
 
 // all returns the existing replicas, with what is already known about each. s.mu must be held.

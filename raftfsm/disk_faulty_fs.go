@@ -14,18 +14,18 @@ import (
 // them are its own. Some of them crash the Go runtime: when the next log file cannot be opened, Pebble releases a lock
 // that it does not hold. The exit status of the process then tells nothing. Instead, faultyFS sets the latch at the
 // first failure. From then on the disk is left as it is, and Pebble continues on a scratch file system that is not
-// trusted. Callers of Pebble check the latch before they take an operation as done (diskFault.do, diskFault.contain,
+// trusted. Callers of Pebble check the latch before they take an operation as done (diskLatch.do, diskLatch.contain,
 // Group.onOwnDisk).
 //
 // Read errors are left to Pebble, which reports them properly.
 type faultyFS struct {
 	vfs.FS
-	fault   *diskFault
+	fault   *diskLatch
 	tail    *tail
 	scratch *vfs.MemFS
 }
 
-func newFaultyFS(files FS, p *diskFault, t *tail) *faultyFS {
+func newFaultyFS(files FS, p *diskLatch, t *tail) *faultyFS {
 	return &faultyFS{files, p, t, vfs.NewMem()}
 }
 

@@ -244,7 +244,7 @@ func TestWhoCommitsAlone(t *testing.T) {
 		{[]raft.Server{voter("a"), voter("b")}, false},
 		{[]raft.Server{voter("b")}, false},
 	} {
-		if got := alone("a", raft.Configuration{Servers: c.members}); got != c.want {
+		if got := isOnlyVoter("a", raft.Configuration{Servers: c.members}); got != c.want {
 			t.Errorf("%v: %v", c.members, got)
 		}
 	}

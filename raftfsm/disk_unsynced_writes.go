@@ -16,7 +16,7 @@ import (
 //
 //   - A follower's acknowledgment reaches the leader's raft only when the entry is on the leader's own disk too
 //     (await). If there is another voter, no entry is committed without such an acknowledgment. If there is none
-//     (alone), StoreLogs waits for the fsync as usual. So raft never counts a copy of the leader toward a majority
+//     (isOnlyVoter), StoreLogs waits for the fsync as usual. So raft never counts a copy of the leader toward a majority
 //     unless that copy is on disk.
 //   - A leader acknowledges no entries. A follower does, and a leader becomes a follower only with a newer term. So
 //     nothing of a newer term is written before everything of the older term is on disk (settle).
@@ -85,8 +85,9 @@ func (a *unsyncedWrites) settle() { a.await(^uint64(0)) }
 
 var errOwnDisk = errors.New("raftfsm: this node's own disk failed")
 
-// alone reports whether a configuration names no voter but this replica, which then commits its entries by itself.
-func alone(name string, members raft.Configuration) bool {
+// isOnlyVoter reports whether a configuration names no voter but this replica, which then commits its entries by
+// itself.
+func isOnlyVoter(name string, members raft.Configuration) bool {
 	return !slices.ContainsFunc(members.Servers, func(m raft.Server) bool {
 		return m.Suffrage == raft.Voter && m.ID != raft.ServerID(name)
 	})

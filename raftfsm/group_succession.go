@@ -52,11 +52,11 @@ func (g *Group) maySucceed(leader string, term uint64) bool {
 	case g.Leader() != leader: //mutant:succeeds-another-leader
 		return false
 	}
-	return votes(g.raft.GetConfiguration().Configuration(), g.name)
+	return isVoter(g.raft.GetConfiguration().Configuration(), g.name)
 }
 
-// votes reports whether a replica is a voter in a configuration.
-func votes(conf raft.Configuration, name string) bool {
+// isVoter reports whether a replica is a voter in a configuration.
+func isVoter(conf raft.Configuration, name string) bool {
 	return slices.ContainsFunc(conf.Servers, func(s raft.Server) bool {
 		return string(s.ID) == name && s.Suffrage == raft.Voter //mutant:learner-succeeds
 	})

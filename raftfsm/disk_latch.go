@@ -11,9 +11,9 @@ import (
 	"syscall"
 )
 
-// diskFault is the latch of a data directory that can no longer be trusted. The first failure sets it. It is never
+// diskLatch is the latch of a data directory that can no longer be trusted. The first failure sets it. It is never
 // cleared, because the disk may have lost data that a retry would find in the cache and report as written.
-type diskFault struct {
+type diskLatch struct {
 	once     sync.Once
 	first    atomic.Pointer[error]
 	logger   *slog.Logger
@@ -22,7 +22,7 @@ type diskFault struct {
 }
 
 // cause returns the error that set the latch, or nil while the stores are sound.
-func (p *diskFault) cause() error {
+func (p *diskLatch) cause() error {
 	if err := p.first.Load(); err != nil {
 		return *err
 	}
@@ -30,7 +30,7 @@ func (p *diskFault) cause() error {
 }
 
 // fail sets the latch. The first caller marks the directory and reports the error. Other callers wait until it has.
-func (p *diskFault) fail(err error) {
+func (p *diskLatch) fail(err error) {
 	p.once.Do(func() {
 		err = fmt.Errorf("raftfsm: stopped, %w: %w", ErrUntrusted, err)
 		p.first.Store(&err)
@@ -45,14 +45,14 @@ func (p *diskFault) fail(err error) {
 // halt sets the latch and ends the calling goroutine, running its deferred calls. hashicorp/raft retries a failed write
 // and panics on a failed read or term write. Neither may happen, so its goroutine ends at once. Its deferred calls
 // answer the proposals under way with ErrLeadershipLost, an unknown outcome.
-func (p *diskFault) halt(err error) {
+func (p *diskLatch) halt(err error) {
 	p.fail(err)
 	runtime.Goexit()
 }
 
 // do makes one call into a store on behalf of hashicorp/raft. It makes no call once the latch is set, and a failed call
 // sets the latch. A call that succeeds while the latch is set counts as failed (faultyFS).
-func (p *diskFault) do(call func() error) {
+func (p *diskLatch) do(call func() error) {
 	p.check()
 	//mutant:bolt-fault-ends-the-process
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true)) // a memory-mapped file (bbolt's) that became shorter
@@ -68,7 +68,7 @@ func (p *diskFault) do(call func() error) {
 }
 
 // check ends the calling goroutine if the latch is set.
-func (p *diskFault) check() {
+func (p *diskLatch) check() {
 	if err := p.cause(); err != nil {
 		p.halt(err)
 	}
@@ -76,7 +76,7 @@ func (p *diskFault) check() {
 
 // contain is isolate for opening and creating: f does not run once the latch is set, and the error is the one that set
 // the latch.
-func (p *diskFault) contain(f func() error) error {
+func (p *diskLatch) contain(f func() error) error {
 	if err := p.cause(); err != nil {
 		return err
 	}
