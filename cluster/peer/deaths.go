@@ -33,12 +33,12 @@ type deaths struct {
 
 // vitals is what shows whether the process of a node lives.
 type vitals struct {
-	standing int       // connections that are read here
-	first    time.Time // when the first connection of the newest series of ends ended
-	last     time.Time // when the last one did
-	doubt    bool      // one of them was not ended by the other side
-	parting  bool      // it has said goodbye
-	silent   bool      // it has fallen silent
+	open    int       // connections that are read here
+	first   time.Time // when the first connection of the newest series of ends ended
+	last    time.Time // when the last one did
+	doubt   bool      // one of them was not ended by the other side
+	parting bool      // it has said goodbye
+	silent  bool      // it has fallen silent
 }
 
 // of returns the vitals of a node. The caller holds mu.
@@ -52,14 +52,14 @@ func (d *deaths) of(node string) *vitals {
 	return d.nodes[node]
 }
 
-// stands notes a new connection with a node, and whether a goroutine here always reads it.
-func (d *deaths) stands(node string, read bool) {
+// opened notes a new connection with a node, and whether a goroutine here always reads it.
+func (d *deaths) opened(node string, read bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	v := d.of(node)
 	v.silent = false //mutant:dead-though-it-connects
 	if read {
-		v.standing++
+		v.open++
 	}
 }
 
@@ -73,10 +73,10 @@ func (d *deaths) ended(node string, byOther bool) (silent bool) {
 	if now.Sub(v.last) > diesAfter {
 		v.first, v.doubt = now, false
 	}
-	v.standing, v.last = v.standing-1, now
+	v.open, v.last = v.open-1, now
 	v.doubt = v.doubt || !byOther //mutant:own-end-is-death
 	//mutant:dead-while-a-connection-stands //mutant:dead-one-by-one
-	v.silent = v.standing == 0 && now.Sub(v.first) <= diesWithin && !v.doubt
+	v.silent = v.open == 0 && now.Sub(v.first) <= diesWithin && !v.doubt
 	return v.silent
 }
 

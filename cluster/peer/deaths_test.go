@@ -155,7 +155,7 @@ func TestWhatSaysThatAProcessHasDied(t *testing.T) {
 		w.net.Mend("n1", "n2")
 	})
 	witnessed(t, "this node has ended them", false, false, func(_ *testing.T, w *witness) {
-		for _, s := range w.port.allStanding() {
+		for _, s := range w.port.allPeerConns() {
 			s.cut()
 		}
 		synctest.Wait()

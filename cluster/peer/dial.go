@@ -2,7 +2,6 @@ package peer
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net"
 	"time"
@@ -37,7 +36,7 @@ func (p *Port) dialAt(
 	if err != nil {
 		return nil, err
 	}
-	if refusal := p.mayStand(hello.kind, node); refusal != 0 {
+	if refusal := p.mayConnect(hello.kind, node); refusal != 0 {
 		return nil, fmt.Errorf("cluster: node %q is not dialed: %w", node, errNoConnection[refusal])
 	}
 	addr, ok := resolve(node)
@@ -55,18 +54,12 @@ func (p *Port) dialAt(
 		raw.Close()
 		return nil, fmt.Errorf("cluster: dialing %s at %s: %w", hello.to, addr, err)
 	}
-	s := p.stand(&standing{Conn: conn, raw: raw, kind: hello.kind, peer: peer, read: hello.kind == kindHop})
-	if refusal := p.mayStand(hello.kind, node); refusal != 0 {
+	s := p.register(&peerConn{Conn: conn, raw: raw, kind: hello.kind, peer: peer, read: hello.kind == kindHop})
+	if refusal := p.mayConnect(hello.kind, node); refusal != 0 {
 		s.Close()
 		return nil, fmt.Errorf("cluster: dialing %s at %s: %w", hello.to, addr, errNoConnection[refusal])
 	}
 	return s, nil
-}
-
-// errNoConnection says why this node does not dial. These are no Refusals: no node has refused this one.
-var errNoConnection = map[Refusal]error{
-	NotListed:  errors.New("the newest table that is known here does not list it"),
-	WasRemoved: errors.New("it was removed from the cluster"),
 }
 
 // hello does the TLS handshake, if this node proves its identity, then sends the preamble and reads the reply.

@@ -89,9 +89,9 @@ type Port struct {
 	mu      sync.Mutex
 	streams map[string]*Stream    // by the replica's name
 	conns   map[net.Conn]struct{} // accepted, and not closed yet
-	// standing has the connections, in both directions, between ends that have identified themselves.
-	standing map[*standing]struct{}
-	closed   bool
+	// peerConns has the connections, in both directions, between ends that have identified themselves.
+	peerConns map[*peerConn]struct{}
+	closed    bool
 
 	refused loglimit.Limit // log lines about refused connections
 }
@@ -100,7 +100,7 @@ type Port struct {
 // the listener is closed.
 func Listen(config Config) (*Port, error) {
 	p := &Port{config: config.withDefaults(), streams: make(map[string]*Stream), conns: make(map[net.Conn]struct{}),
-		standing: make(map[*standing]struct{}), refused: loglimit.Limit{Most: 1, Per: refusedEvery}}
+		peerConns: make(map[*peerConn]struct{}), refused: loglimit.Limit{Most: 1, Per: refusedEvery}}
 	p.greeting = connlimit.NewTally(max(1, p.config.Most/greetingShare))
 	var err error
 	if p.identity, err = p.config.identity(); err != nil {

@@ -170,45 +170,6 @@ func (p *HealthProbe) Silent() map[string]time.Duration {
 	return silent
 }
 
-// agreeWithin is how far the clocks of a majority may seem to differ: the 400 ms by which a new owner may shorten a
-// window, plus the errors of two measurements (G4).
-const agreeWithin = 400*time.Millisecond + roundTripMax
-
-// Offset returns how far this machine's clock is ahead of the median clock of nodes; negative: behind. This node's own
-// clock counts if the node is listed. ok is false without measurements of the last 5 s from a majority of nodes with
-// clocks that agree: if only a good clock and a wrong one answer, it cannot be told which is which, and a value between
-// them would move shard time. The error is at most half the round trip of a measurement. The round trip is at most 200
-// ms, or 800 ms if none was faster.
-func (p *HealthProbe) Offset(nodes []string) (ahead time.Duration, ok bool) {
-	now, askers := p.config.Now(), p.askers()
-	var clocks []time.Duration // ahead of ours
-	for _, node := range nodes {
-		if node == p.config.Node {
-			clocks = append(clocks, 0)
-		} else if a := askers[node]; a != nil {
-			if clock, ok := a.clockAhead(now); ok {
-				clocks = append(clocks, clock)
-			}
-		}
-	}
-	slices.Sort(clocks)
-	if !agree(clocks, len(nodes)/2+1) {
-		return 0, false
-	}
-	return -clocks[(len(clocks)-1)/2], true
-}
-
-// agree reports whether count of the sorted clocks lie close together. If these are a majority, the median is one of
-// them or lies between two of them.
-func agree(clocks []time.Duration, count int) bool {
-	for first := 0; first+count <= len(clocks); first++ {
-		if clocks[first+count-1]-clocks[first] <= agreeWithin {
-			return true
-		}
-	}
-	return false
-}
-
 func signal(wake chan struct{}) {
 	select {
 	case wake <- struct{}{}:

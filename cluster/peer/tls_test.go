@@ -115,7 +115,7 @@ func TestPeersProveWhoTheyAre(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	if version := conn.(*standing).Conn.(*tls.Conn).ConnectionState().Version; version != tls.VersionTLS13 {
+	if version := conn.(*peerConn).Conn.(*tls.Conn).ConnectionState().Version; version != tls.VersionTLS13 {
 		t.Errorf("TLS version %x", version)
 	}
 }
@@ -125,7 +125,7 @@ func dialsAs(t *testing.T, n2 *Port, node string, files *TLS) error {
 	t.Helper()
 	known := new(addresses)
 	known.set("n2", n2.Addr().String())
-	p := &Port{config: configOf(node, known).withDefaults(), standing: make(map[*standing]struct{})}
+	p := &Port{config: configOf(node, known).withDefaults(), peerConns: make(map[*peerConn]struct{})}
 	if files != nil {
 		watcher, err := certfile.Load(certfile.Config{Logger: quiet, Others: "other node",
 			Files: certfile.Files{Cert: files.CertFile, Key: files.KeyFile, CAs: n2.config.TLS.CAFile},
@@ -200,7 +200,7 @@ func TestNewCertificatesComeIntoUseWithoutARestart(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer conn.Close()
-		return conn.(*standing).Conn.(*tls.Conn).ConnectionState().PeerCertificates[0].SerialNumber.Int64()
+		return conn.(*peerConn).Conn.(*tls.Conn).ConnectionState().PeerCertificates[0].SerialNumber.Int64()
 	}
 	first := serial()
 	renew := func(c *x509.Certificate) {

@@ -192,7 +192,7 @@ var ofCluster = []group{
 	{tests("cluster/peer", "TestWhatSaysThatAProcessHasDied"), edits{
 		"dead-though-it-connects":           gone, // R10a
 		"own-end-is-death":                  gone,
-		"dead-while-a-connection-stands":    without("v.standing == 0 && "),
+		"dead-while-a-connection-stands":    without("v.open == 0 && "),
 		"dead-one-by-one":                   without(" && now.Sub(v.first) <= diesWithin"),
 		"dead-after-a-goodbye":              without(" && !v.parting"),
 		"dead-though-it-listens":            without(" && p.refuses(node)"),

@@ -146,10 +146,10 @@ func TestRemovalCutsStandingConnections(t *testing.T) {
 		stand["outgoing "+way] = conn
 	}
 	await.Until(t, "all connections stand at both ends", func() bool {
-		return len(n1.allStanding()) == 6 && len(n2.allStanding()) == 6
+		return len(n1.allPeerConns()) == 6 && len(n2.allPeerConns()) == 6
 	})
 	n1.Recheck()
-	if len(n1.allStanding()) != 6 {
+	if len(n1.allPeerConns()) != 6 {
 		t.Error("connections of listed nodes are cut")
 	}
 	ofN1.set("n2", Removed)

@@ -274,7 +274,7 @@ func TestForwardedRequestsMoveToTheLineThatSends(t *testing.T) {
 				t.Errorf("a request was cut off: %v", r.Err)
 			}
 		}
-		all := n2.allStanding()
+		all := n2.allPeerConns()
 		return len(all) == 1 && all[0].peer.own == sends
 	})
 }
@@ -319,7 +319,7 @@ func TestTheLineThatWasRemovedIsRefusedAndItsConnectionsEnd(t *testing.T) {
 	for what, conn := range map[string]io.ReadWriteCloser{"a node's from before": asking, "the thief's": stolen} {
 		ended := make(chan error, 1)
 		go func() {
-			_, err := Ask(conn.(*standing), placement.Question{})
+			_, err := Ask(conn.(*peerConn), placement.Question{})
 			ended <- err
 		}()
 		if err := await.Receive(t, what+" connection is answered or ends", ended); err == nil {

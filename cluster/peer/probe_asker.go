@@ -42,37 +42,6 @@ type otherAnswer struct {
 
 var errNotConnected = errors.New("cluster: asking: there is no connection with the node")
 
-// sample is one comparison of the node's clock with ours.
-type sample struct {
-	ahead     time.Duration // how far its clock is ahead of ours
-	roundTrip time.Duration
-	asked     time.Time
-	at        time.Time // zero: none
-}
-
-const (
-	// roundTripMax is the longest round trip of a good measurement. The error is at most half of it.
-	roundTripMax = 200 * time.Millisecond
-	// roundTripMost is the longest round trip of any measurement: one with an error of more than 400 ms could make a
-	// new owner shorten windows by more than it may (G4).
-	roundTripMost = 800 * time.Millisecond
-	// clockMax is the largest offset that is reported.
-	clockMax = 100 * 365 * 24 * time.Hour
-	// stepMost is how far the wall and monotonic readings of our clock may diverge since the question: more is a clock
-	// step.
-	stepMost = 50 * time.Millisecond
-)
-
-// isFresh reports whether the sample is recent and our clock has not been set since, nor the machine suspended. In
-// those cases the wall and the monotonic reading have advanced by different amounts.
-func (s *sample) isFresh(now time.Time) bool {
-	if s.at.IsZero() {
-		return false
-	}
-	age, stepped := now.Sub(s.at), now.Round(0).Sub(s.asked.Round(0))-now.Sub(s.asked)
-	return age >= 0 && age <= freshFor && stepped.Abs() <= stepMost
-}
-
 // run asks until its context ends. It dials again after a connection breaks.
 func (a *asker) run(ctx context.Context) {
 	defer a.hangUp()
@@ -176,18 +145,6 @@ func (a *asker) heard(report placement.Report, asked, now time.Time) {
 	}
 }
 
-// clockAhead returns theirs minus ours, both in microseconds. The result is clamped, because theirs may be any value.
-func clockAhead(theirs, ours int64) time.Duration {
-	limit := clockMax.Microseconds()
-	switch {
-	case theirs > ours && (theirs-ours > limit || theirs-ours < 0):
-		return clockMax
-	case theirs < ours && (ours-theirs > limit || ours-theirs < 0):
-		return -clockMax
-	}
-	return time.Duration(theirs-ours) * time.Microsecond
-}
-
 // failed records that there was no answer.
 func (a *asker) failed(err error) {
 	now := a.config.Now()
@@ -228,16 +185,4 @@ func (a *asker) latest(now time.Time) (placement.Report, bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.report, !a.heardAt.IsZero() && now.Sub(a.heardAt) <= freshFor
-}
-
-// clockAhead returns how far the node's clock is ahead of ours, by the best fresh measurement.
-func (a *asker) clockAhead(now time.Time) (time.Duration, bool) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	for _, s := range []sample{a.quick, a.slow} {
-		if s.isFresh(now) {
-			return s.ahead, true
-		}
-	}
-	return 0, false
 }

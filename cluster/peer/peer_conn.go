@@ -7,9 +7,9 @@ import (
 	"sync/atomic"
 )
 
-// standing is a connection between ends that have identified themselves, in either direction. The port can end it
+// peerConn is a connection between ends that have identified themselves, in either direction. The port can end it
 // later, when one of them may no longer have it.
-type standing struct {
+type peerConn struct {
 	net.Conn
 	raw  net.Conn // below TLS: closing it does not wait
 	port *Port
@@ -23,84 +23,62 @@ type standing struct {
 	ended atomic.Bool // by the other side
 }
 
-// stand registers a connection until it is closed. The caller asks mayStand afterwards: the table may have changed
+// register registers a connection until it is closed. The caller asks mayConnect afterwards: the table may have changed
 // since the ends identified themselves, and Recheck looked before the connection was registered.
-func (p *Port) stand(s *standing) *standing {
+func (p *Port) register(s *peerConn) *peerConn {
 	s.port = p
-	p.deaths.stands(s.peer.node, s.read)
+	p.deaths.opened(s.peer.node, s.read)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.standing[s] = struct{}{}
+	p.peerConns[s] = struct{}{}
 	return s
 }
 
-// Listing says what the newest table that this node knows says about another node.
-type Listing int
-
-// The listings.
-const (
-	Listed   Listing = iota // it belongs to the cluster
-	Unlisted                // it may ask, and register by that
-	// it was removed from the cluster: it may ask, which tells it so, and register by that with a new disk
-	Removed
-)
-
-// mayStand returns why this node has no connection of that kind with another node, in either direction; 0: it may.
-func (p *Port) mayStand(kind connKind, node string) Refusal {
-	switch listing := p.config.Listing(node); {
-	case listing == Removed && kind != kindAsk: //mutant:removed-node-connects
-		return WasRemoved
-	case listing == Unlisted && kind != kindAsk: //mutant:table-does-not-admit
-		return NotListed
-	}
-	return 0
-}
-
 // Close implements net.Conn.
-func (s *standing) Close() error {
+func (s *peerConn) Close() error {
 	s.leave()
 	return s.Conn.Close()
 }
 
 // Read implements net.Conn.
-func (s *standing) Read(b []byte) (int, error) {
+func (s *peerConn) Read(b []byte) (int, error) {
 	n, err := s.Conn.Read(b)
 	s.met(err)
 	return n, err
 }
 
 // Write implements net.Conn.
-func (s *standing) Write(b []byte) (int, error) {
+func (s *peerConn) Write(b []byte) (int, error) {
 	n, err := s.Conn.Write(b)
 	s.met(err)
 	return n, err
 }
 
-func (s *standing) met(err error) {
+func (s *peerConn) met(err error) {
 	if err != nil && isEnd(err) {
 		s.ended.Store(true)
 	}
 }
 
 // leave notes that the connection is closed. Its reader closes it as soon as the other side has ended it.
-func (s *standing) leave() {
+func (s *peerConn) leave() {
 	p := s.port
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if _, stood := p.standing[s]; !stood {
+	if _, stood := p.peerConns[s]; !stood {
 		return
 	}
-	delete(p.standing, s)
+	delete(p.peerConns, s)
 	if s.read && p.deaths.ended(s.peer.node, s.ended.Load()) && !p.closed {
 		p.goroutines.Go(func() { p.config.Silent(s.peer.node) })
 	}
 }
 
 // cut ends the connection at once. Its users get errors, and close it.
-func (s *standing) cut() { s.raw.Close() }
+func (s *peerConn) cut() { s.raw.Close() }
 
 // end ends the connection, in good order if that is possible.
-func (s *standing) end() {
+func (s *peerConn) end() {
 	if s.drain != nil {
 		s.drain()
 		return
@@ -118,8 +96,8 @@ func (p *Port) Recheck() {
 	if p.config.Key != nil {
 		lines = p.config.Key.Key().Fingerprints()
 	}
-	for _, s := range p.allStanding() {
-		refusal := p.mayStand(s.kind, s.peer.node)
+	for _, s := range p.allPeerConns() {
+		refusal := p.mayConnect(s.kind, s.peer.node)
 		if p.config.Listing(s.peer.node) == Removed {
 			refusal = WasRemoved
 		}
@@ -135,10 +113,10 @@ func (p *Port) Recheck() {
 	}
 }
 
-func (p *Port) allStanding() (all []*standing) {
+func (p *Port) allPeerConns() (all []*peerConn) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for s := range p.standing {
+	for s := range p.peerConns {
 		all = append(all, s)
 	}
 	return all

@@ -71,13 +71,13 @@ func (p *Port) greet(raw net.Conn) {
 		return
 	}
 	raw.SetDeadline(time.Time{})
-	s := &standing{Conn: conn, raw: raw, kind: hello.kind, peer: peer, read: true}
+	s := &peerConn{Conn: conn, raw: raw, kind: hello.kind, peer: peer, read: true}
 	if hello.kind == kindHop {
 		p.serveHop(s)
 		return
 	}
-	conn = p.stand(s)
-	if refusal := p.mayStand(hello.kind, peer.node); refusal != 0 { //mutant:connects-during-removal
+	conn = p.register(s)
+	if refusal := p.mayConnect(hello.kind, peer.node); refusal != 0 { //mutant:connects-during-removal
 		p.noteRefused(raw, &hello, refusal)
 		conn.Close()
 		return
@@ -158,8 +158,8 @@ func (p *Port) refusal(
 		return WrongCertificate, peer.node, WrongCertificate
 	case to != p.config.Node:
 		return WrongNode, p.config.Node, WrongNode
-	case p.mayStand(hello.kind, from) != 0:
-		refusal = p.mayStand(hello.kind, from)
+	case p.mayConnect(hello.kind, from) != 0:
+		refusal = p.mayConnect(hello.kind, from)
 		return refusal, "", refusal
 	case hello.kind == kindHop && (p.config.Decide == nil || p.draining.Err() != nil):
 		return NotServing, p.config.Node, NotServing
@@ -177,12 +177,12 @@ func (p *Port) runs(name string) bool {
 	return p.streams[name] != nil
 }
 
-func (p *Port) serveHop(s *standing) {
+func (p *Port) serveHop(s *peerConn) {
 	draining, drain := context.WithCancel(p.draining)
 	defer drain()
 	s.drain = drain
-	p.stand(s)
-	refusal := p.mayStand(kindHop, s.peer.node)
+	p.register(s)
+	refusal := p.mayConnect(kindHop, s.peer.node)
 	p.mu.Lock()
 	if refusal != 0 || p.draining.Err() != nil {
 		p.mu.Unlock()
