@@ -7,23 +7,6 @@ import (
 	"github.com/hashicorp/memberlist"
 )
 
-// hintRetransmits is memberlist's own choice: a hint is sent this many times the logarithm of the number of nodes.
-const hintRetransmits = 4
-
-// hintBroadcast is one hint in the send queue. The next hint of the same shard replaces it.
-type hintBroadcast struct {
-	name    string
-	message []byte
-}
-
-func (b *hintBroadcast) Name() string    { return b.name }
-func (b *hintBroadcast) Message() []byte { return b.message }
-func (b *hintBroadcast) Finished()       {}
-func (b *hintBroadcast) Invalidates(other memberlist.Broadcast) bool {
-	named, ok := other.(memberlist.NamedBroadcast)
-	return ok && named.Name() == b.name
-}
-
 // callbacks receives memberlist's calls into this package. memberlist makes some of them with its own lock held and
 // others in its only receive loop, so they never block and never call memberlist.
 type callbacks struct {
