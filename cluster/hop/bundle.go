@@ -14,7 +14,7 @@ import (
 type bundle struct {
 	bundleKey
 	budget   time.Duration // 0 means no deadline
-	calls    []*sentCall
+	calls    []*callRecord
 	requests int
 }
 
@@ -27,7 +27,7 @@ type bundleKey struct {
 }
 
 // bundles groups the calls of a frame.
-func bundles(calls []sentCall) (all []*bundle) {
+func bundles(calls []callRecord) (all []*bundle) {
 	open := make(map[bundleKey]*bundle, 4)
 	for i := range calls {
 		c := &calls[i]

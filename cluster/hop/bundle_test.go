@@ -14,10 +14,10 @@ func TestCallsThatAreAlikeAreHandledTogether(t *testing.T) {
 		return slices.Repeat([]shard.Request{{Op: op}}, n)
 	}
 	second := time.Second
-	call := func(number uint64, id shard.ID, hops int, budget time.Duration, requests []shard.Request) sentCall {
-		return sentCall{number: number, shard: id, hops: hops, budget: budget, requests: requests}
+	call := func(number uint64, id shard.ID, hops int, budget time.Duration, requests []shard.Request) callRecord {
+		return callRecord{number: number, shard: id, hops: hops, budget: budget, requests: requests}
 	}
-	all := bundles([]sentCall{
+	all := bundles([]callRecord{
 		call(1, 0, 1, second, many(1, shard.Check)),
 		call(2, 1, 1, second, many(1, shard.Check)), // another shard
 		call(3, 0, 1, second-1, many(3, shard.Check)),

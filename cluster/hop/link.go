@@ -286,7 +286,7 @@ func (l *link) take(kind frameKind, records []byte) error {
 }
 
 // answer completes calls. The parts of one answer arrive in order.
-func (l *link) answer(answers []answer) error {
+func (l *link) answer(answers []answerRecord) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for i := range answers {

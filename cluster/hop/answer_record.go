@@ -8,8 +8,8 @@ import (
 	"github.com/stint-io/stint/shard/codec"
 )
 
-// answer holds results of one call: all of them, or as many as fit into a frame.
-type answer struct {
+// answerRecord holds results of one call: all of them, or as many as fit into a frame.
+type answerRecord struct {
 	number  uint64 // of the call
 	first   int    // index of the first result in the call
 	count   int
@@ -23,8 +23,8 @@ type answer struct {
 }
 
 // appendAnswers appends the results of a call to parts, in as many of them as their size needs.
-func appendAnswers(parts []answer, number uint64, results []shard.Result) []answer {
-	part := answer{number: number, body: make([]byte, 0, 128*min(len(results), 16))}
+func appendAnswers(parts []answerRecord, number uint64, results []shard.Result) []answerRecord {
+	part := answerRecord{number: number, body: make([]byte, 0, 128*min(len(results), 16))}
 	for i := range results {
 		before := len(part.body)
 		if part.body = appendResult(part.body, &results[i]); len(part.body) > maxInFrame {
@@ -34,7 +34,7 @@ func appendAnswers(parts []answer, number uint64, results []shard.Result) []answ
 			}
 			part.body = part.body[:before]
 			parts = append(parts, part)
-			part = answer{number: number, first: i, body: append([]byte(nil), one...)}
+			part = answerRecord{number: number, first: i, body: append([]byte(nil), one...)}
 		}
 		part.count++
 	}
@@ -51,7 +51,7 @@ func appendResult(b []byte, r *shard.Result) []byte {
 var tooLarge = shard.Result{Err: &shard.Error{Code: shard.UnknownOutcome,
 	Message: "the answer is too large to be forwarded; ask with fewer entries at once"}}
 
-func appendAnswer(b []byte, a *answer) []byte {
+func appendAnswer(b []byte, a *answerRecord) []byte {
 	b = binary.AppendUvarint(b, a.number)
 	b = binary.AppendUvarint(b, uint64(a.first))
 	b = binary.AppendUvarint(b, uint64(a.count))
@@ -59,10 +59,10 @@ func appendAnswer(b []byte, a *answer) []byte {
 }
 
 // decodeAnswers reads the records of a frame of answers. The results do not refer to the frame's bytes.
-func decodeAnswers(records []byte) ([]answer, error) {
-	var answers []answer
+func decodeAnswers(records []byte) ([]answerRecord, error) {
+	var answers []answerRecord
 	for r := codec.Reader(string(records)); r.Left() > 0; {
-		var a answer
+		var a answerRecord
 		r.Uint64(&a.number)
 		codec.Uint(&r, &a.first, maxCallRequests)
 		a.count = r.CountTo(0, maxCallRequests)

@@ -17,8 +17,8 @@ const (
 	maxBudget       = time.Hour
 )
 
-// sentCall is a call as received.
-type sentCall struct {
+// callRecord is a call as received.
+type callRecord struct {
 	number   uint64
 	budget   time.Duration // time left until the caller's deadline when the frame was made; 0 for no deadline
 	hops     int           // number of hops so far, including this one
@@ -28,7 +28,7 @@ type sentCall struct {
 }
 
 // count returns the number of requests in the call, and so of its answers.
-func (c *sentCall) count() int { return max(len(c.requests), len(c.refused)) }
+func (c *callRecord) count() int { return max(len(c.requests), len(c.refused)) }
 
 // appendCallHead writes the part of a call that is known only when the frame is made. The deadline travels as the
 // remaining time in microseconds, so that two machines' clocks are not compared.
@@ -61,10 +61,10 @@ func encodeCall(hops int, id shard.ID, requests []shard.Request) ([]byte, *shard
 }
 
 // decodeCalls reads the records of a frame of calls. The requests do not refer to the frame's bytes.
-func decodeCalls(records []byte) ([]sentCall, error) {
-	var calls []sentCall
+func decodeCalls(records []byte) ([]callRecord, error) {
+	var calls []callRecord
 	for r := codec.Reader(string(records)); r.Left() > 0; {
-		var c sentCall
+		var c callRecord
 		var budget uint64 // us
 		r.Uint64(&c.number)
 		codec.Uint(&r, &budget, uint64(maxBudget/time.Microsecond))
@@ -82,7 +82,7 @@ func decodeCalls(records []byte) ([]sentCall, error) {
 
 // readRequests reads the requests of a call. An unreadable request is refused alone: it may come from a newer node, and
 // the frame carries the requests of other callers too.
-func (c *sentCall) readRequests(r *codec.Codec) {
+func (c *callRecord) readRequests(r *codec.Codec) {
 	count := r.CountTo(0, maxCallRequests)
 	c.requests = make([]shard.Request, 0, count)
 	text := r.Texts(count)
@@ -108,7 +108,7 @@ var errUnreadable = &shard.Error{Code: shard.Unreadable,
 		"are all nodes of one version?"}
 
 // answers merges the results of the readable requests with the errors of the refused ones.
-func (c *sentCall) answers(results []shard.Result) []shard.Result {
+func (c *callRecord) answers(results []shard.Result) []shard.Result {
 	if c.refused == nil {
 		return results
 	}

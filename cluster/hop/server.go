@@ -61,7 +61,7 @@ type server struct {
 
 	mu       sync.Mutex
 	window   window
-	outbox   []answer
+	outbox   []answerRecord
 	refusals int        // answers in the outbox that the window does not count
 	fewer    *sync.Cond // signals fewer refusals, or the end of the connection
 	last     uint64     // highest number of a call that was begun
@@ -98,7 +98,7 @@ func (s *server) take(kind frameKind, records []byte) error {
 
 // begin starts handlers for the calls that fit into the window. Each call of the frame is charged an equal share of its
 // bytes.
-func (s *server) begin(calls []sentCall, bytes int) error {
+func (s *server) begin(calls []callRecord, bytes int) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	size := bytes / max(1, len(calls))
@@ -118,7 +118,7 @@ func (s *server) begin(calls []sentCall, bytes int) error {
 		s.last = c.number
 		if !s.window.take(c.shard, size) {
 			s.refusals++
-			s.post([]answer{crowded(c)})
+			s.post([]answerRecord{crowded(c)})
 			continue
 		}
 		taken = append(taken, *c)
@@ -128,7 +128,7 @@ func (s *server) begin(calls []sentCall, bytes int) error {
 }
 
 // start starts handlers for the calls, and returns the free space after them.
-func (s *server) start(calls []sentCall, size int) []sentCall {
+func (s *server) start(calls []callRecord, size int) []callRecord {
 	for _, together := range bundles(calls) {
 		s.running.Go(func() { s.handle(together, size) })
 	}
@@ -136,9 +136,9 @@ func (s *server) start(calls []sentCall, size int) []sentCall {
 }
 
 // crowded refuses a call. All such answers share one body, so that a flood of calls does not become a flood of bytes.
-func crowded(c *sentCall) answer {
+func crowded(c *callRecord) answerRecord {
 	n, all := c.count(), allCrowded()
-	return answer{number: c.number, count: n, body: all[:n*(len(all)/maxCallRequests)], refusal: true}
+	return answerRecord{number: c.number, count: n, body: all[:n*(len(all)/maxCallRequests)], refusal: true}
 }
 
 // allCrowded is made when it is first needed: every command of the program would wait for it.
@@ -164,7 +164,7 @@ func (s *server) handle(b *bundle, size int) {
 	if len(results) != b.requests {
 		panic(fmt.Sprintf("cluster: %d results for %d forwarded requests", len(results), b.requests))
 	}
-	answers := make([]answer, 0, len(b.calls))
+	answers := make([]answerRecord, 0, len(b.calls))
 	for _, c := range b.calls {
 		n, first := len(c.requests), len(answers)
 		answers = appendAnswers(answers, c.number, c.answers(results[:n]))
@@ -182,14 +182,14 @@ func (s *server) handle(b *bundle, size int) {
 	s.post(answers)
 }
 
-func sizeOf(parts []answer) (bytes int) {
+func sizeOf(parts []answerRecord) (bytes int) {
 	for i := range parts {
 		bytes += len(parts[i].body)
 	}
 	return bytes
 }
 
-func (s *server) post(parts []answer) {
+func (s *server) post(parts []answerRecord) {
 	s.outbox = append(s.outbox, parts...)
 	signal(s.wake)
 }
@@ -220,7 +220,7 @@ func (s *server) gather(frame []byte) []byte {
 }
 
 // leave releases the room of an answer that is now in a frame.
-func (s *server) leave(a *answer) {
+func (s *server) leave(a *answerRecord) {
 	switch {
 	case a.refusal:
 		s.refusals--
