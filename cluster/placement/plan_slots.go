@@ -15,17 +15,6 @@ const (
 	asideMax = 14
 )
 
-// Move is a move of a slot that is to be made, or is under way.
-type Move struct {
-	// Its Generation is 0 until the mover has asked From for the slot's present one.
-	shard.Move
-	// Back means that the slot is no longer wanted on To: the move is taken back, unless To owns the slot already.
-	Back bool `json:",omitempty"`
-}
-
-// WantedShards returns how many shards are to share the slots.
-func (t *Table) WantedShards() uint32 { return cmp.Or(t.Wanted, t.Shards) }
-
 // SlotsToMove returns how many slots are still to move, or are moving, until all of the wanted shards have equally
 // many.
 func (t *Table) SlotsToMove() int {

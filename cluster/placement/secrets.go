@@ -1,9 +1,12 @@
 package placement
 
 import (
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"log/slog"
 	"slices"
 	"time"
 
@@ -47,6 +50,9 @@ type SealingSecret struct {
 
 // NewSecrets returns the first version.
 func NewSecrets(s Secret) *Secrets { return &Secrets{Sealing: []SealingSecret{{Number: 1, Key: s}}} }
+
+// secretBytes is the length of a Secret.
+const secretBytes = 32
 
 // Encode writes the secrets as JSON. Equal secrets have equal bytes.
 func (s *Secrets) Encode() []byte { return encode(s) }
@@ -195,45 +201,26 @@ func (s *Secrets) end(now time.Time) (ended []uint32) {
 	return ended
 }
 
-// Unconfirmed names the listed nodes that have not confirmed that a version of the secrets is on their disk.
-func Unconfirmed(t *Table, version uint64, reports map[string]Report) (nodes []string) {
-	for _, n := range t.Listed() {
-		if reports[n.ID].SecretsVersion < version {
-			nodes = append(nodes, n.ID)
-		}
-	}
-	return nodes
+// Secret is random bytes known only to the nodes of a cluster. It reaches other nodes and their disks only in Secrets.
+// Printing or logging it does not reveal it.
+type Secret []byte
+
+// RandomSecret draws a secret.
+func RandomSecret() Secret {
+	s := make(Secret, secretBytes)
+	rand.Read(s)
+	return s
 }
 
-// PlanSecrets returns the next secrets, after this version of them, and a description of each change, in one line of
-// English each. It returns nil if there is nothing to do, or a listed node has not written this version to disk yet:
-// each step of a rotation requires the one before to be known everywhere, whichever node seals or opens next.
-func PlanSecrets(
-	t *Table, s *Secrets, version uint64, reports map[string]Report, now time.Time,
-) (next *Secrets, steps []string) {
-	if len(Unconfirmed(t, version, reports)) > 0 { //mutant:secret-seals-unconfirmed
-		return nil, nil
-	}
-	next = s.clone()
-	if waiting := s.Waiting(); waiting != 0 {
-		next.Seals = waiting
-		//mutant:secret-ends-in-use
-		return next, []string{fmt.Sprintf("all nodes know sealing secret %d: it seals from now on", waiting)}
-	}
-	next.Seals = s.SealsWith()
-	for _, number := range next.end(now) {
-		steps = append(steps, fmt.Sprintf("no node seals with sealing secret %d any longer: it opens ids for %v",
-			number, SealingOpens))
-	}
-	next.Sealing = slices.DeleteFunc(next.Sealing, func(one SealingSecret) bool {
-		ended := one.Ends != 0 && one.Ends <= now.UnixMicro() //mutant:secret-never-ends
-		if ended {
-			steps = append(steps, fmt.Sprintf("sealing secret %d has ended: it is dropped", one.Number))
-		}
-		return ended
-	})
-	if len(steps) == 0 {
-		return nil, nil
-	}
-	return next, steps
+// Key returns the secret as a key; ok is false if there is none.
+func (s Secret) Key() (key [secretBytes]byte, ok bool) {
+	return key, copy(key[:], s) == secretBytes
 }
+
+const hiddenSecret = "(secret)"
+
+// Format implements fmt.Formatter. It hides the secret.
+func (s Secret) Format(to fmt.State, _ rune) { io.WriteString(to, hiddenSecret) }
+
+// LogValue implements slog.LogValuer. It hides the secret.
+func (s Secret) LogValue() slog.Value { return slog.StringValue(hiddenSecret) }

@@ -1,6 +1,9 @@
 package placement
 
 import (
+	"fmt"
+	"slices"
+
 	"github.com/stint-io/stint/shard"
 	"github.com/stint-io/stint/shard/slot"
 )
@@ -38,6 +41,19 @@ func (t *Table) FoundedSlots() *slot.Map {
 		}
 	}
 	return slot.Even(shards)
+}
+
+// Clone returns a copy that shares nothing with t but the map of slots, which is never changed.
+func (t *Table) Clone() *Table {
+	c := *t
+	c.Moves = slices.Clone(t.Moves)
+	c.Nodes = slices.Clone(t.Nodes)
+	c.Groups = slices.Clone(t.Groups)
+	for i := range c.Groups {
+		g := &c.Groups[i]
+		g.Founders, g.Replicas = slices.Clone(g.Founders), slices.Clone(g.Replicas)
+	}
+	return &c
 }
 
 // MaxShards is the largest number of data shards that a node is known to carry (R13).
@@ -79,6 +95,29 @@ const (
 	NodeRemoved
 )
 
+// String implements fmt.Stringer.
+func (s NodeState) String() string {
+	switch s {
+	case NodeActive:
+		return "active"
+	case NodeDraining:
+		return "draining"
+	case NodeLeaving:
+		return "leaving"
+	case NodeRemoved:
+		return "removed"
+	}
+	return fmt.Sprintf("state %d", uint8(s))
+}
+
+// Move is a move of a slot that is to be made, or is under way.
+type Move struct {
+	// Its Generation is 0 until the mover has asked From for the slot's present one.
+	shard.Move
+	// Back means that the slot is no longer wanted on To: the move is taken back, unless To owns the slot already.
+	Back bool `json:",omitempty"`
+}
+
 // Group lists the replicas of one shard.
 type Group struct {
 	Shard shard.ID
@@ -114,3 +153,16 @@ const (
 	// Leaving is being removed from the group.
 	Leaving
 )
+
+// String implements fmt.Stringer.
+func (r Role) String() string {
+	switch r {
+	case Learner:
+		return "learner"
+	case Voter:
+		return "voter"
+	case Leaving:
+		return "leaving"
+	}
+	return fmt.Sprintf("role %d", uint8(r))
+}

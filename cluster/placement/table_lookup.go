@@ -2,37 +2,11 @@ package placement
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/stint-io/stint/shard"
 )
-
-// Name returns the replica's name in its group, node/shard/number: its Raft id and its address.
-func (r Replica) Name(id shard.ID) string { return fmt.Sprintf("%s/%d/%d", r.Node, id, r.Number) }
-
-// ParseName reads a replica's name, node/shard/number, and returns the replica without its role, and its shard. A
-// node's id may contain slashes, so the name is read from its end.
-func ParseName(name string) (r Replica, id shard.ID, err error) {
-	front, number, _ := cutLast(name)
-	node, place, found := cutLast(front)
-	id64, err := strconv.ParseUint(place, 10, 32)
-	n, e := strconv.ParseUint(number, 10, 64)
-	if err != nil || e != nil || !found || node == "" {
-		return Replica{}, 0, fmt.Errorf("cluster: %q is not a replica's name (node/shard/number)", name)
-	}
-	return Replica{Node: node, Number: n}, shard.ID(id64), nil
-}
-
-func cutLast(s string) (before, after string, found bool) {
-	i := strings.LastIndexByte(s, '/')
-	if i < 0 {
-		return "", s, false
-	}
-	return s[:i], s[i+1:], true
-}
 
 // Node returns the node with that id, or nil if it is not listed. The result points into the table.
 func (t *Table) Node(id string) *Node {
@@ -50,6 +24,33 @@ func (t *Table) Incarnation(id string) uint64 {
 	}
 	return 0
 }
+
+// Listed returns the nodes that belong to the cluster.
+func (t *Table) Listed() (nodes []Node) {
+	for _, n := range t.Nodes {
+		if n.State != NodeRemoved {
+			nodes = append(nodes, n)
+		}
+	}
+	return nodes
+}
+
+// Left reports whether a node has nothing to do in the cluster any more: it was removed, or is leaving and has no
+// replica left.
+func (t *Table) Left(node string) bool {
+	n := t.Node(node)
+	return n != nil && (n.State == NodeRemoved || n.State == NodeLeaving && !t.hasReplica(node))
+}
+
+// hasReplica reports whether any replica of the node is listed, whatever its role.
+func (t *Table) hasReplica(node string) bool {
+	return slices.ContainsFunc(t.Groups, func(g Group) bool {
+		return slices.ContainsFunc(g.Replicas, func(r Replica) bool { return r.Node == node })
+	})
+}
+
+// WantedShards returns how many shards are to share the slots.
+func (t *Table) WantedShards() uint32 { return cmp.Or(t.Wanted, t.Shards) }
 
 // Group returns the group of a shard, or nil if there is none. The result points into the table.
 func (t *Table) Group(id shard.ID) *Group {
@@ -101,45 +102,4 @@ func (g *Group) firstVoters() []string {
 		names[i] = Replica{Node: node, Number: g.number()}.Name(g.Shard)
 	}
 	return names
-}
-
-// Clone returns a copy that shares nothing with t but the map of slots, which is never changed.
-func (t *Table) Clone() *Table {
-	c := *t
-	c.Moves = slices.Clone(t.Moves)
-	c.Nodes = slices.Clone(t.Nodes)
-	c.Groups = slices.Clone(t.Groups)
-	for i := range c.Groups {
-		g := &c.Groups[i]
-		g.Founders, g.Replicas = slices.Clone(g.Founders), slices.Clone(g.Replicas)
-	}
-	return &c
-}
-
-// String implements fmt.Stringer.
-func (s NodeState) String() string {
-	switch s {
-	case NodeActive:
-		return "active"
-	case NodeDraining:
-		return "draining"
-	case NodeLeaving:
-		return "leaving"
-	case NodeRemoved:
-		return "removed"
-	}
-	return fmt.Sprintf("state %d", uint8(s))
-}
-
-// String implements fmt.Stringer.
-func (r Role) String() string {
-	switch r {
-	case Learner:
-		return "learner"
-	case Voter:
-		return "voter"
-	case Leaving:
-		return "leaving"
-	}
-	return fmt.Sprintf("role %d", uint8(r))
 }

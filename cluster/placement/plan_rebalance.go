@@ -2,8 +2,8 @@ package placement
 
 import "cmp"
 
-// move takes a replica of a group from one node to another.
-type move struct {
+// replicaMove takes a replica of a group from one node to another.
+type replicaMove struct {
 	group    *Group
 	from, to string
 	zones    int  // change in the number of pairs of replicas in one zone; negative is better
@@ -34,7 +34,7 @@ func (p *planner) rebalance() {
 }
 
 // bestMove returns the move that improves most, among the replicas of eligible groups on active nodes.
-func (p *planner) bestMove(eligible func(*Group) bool) (best move, found bool) {
+func (p *planner) bestMove(eligible func(*Group) bool) (best replicaMove, found bool) {
 	for i := range p.t.Groups {
 		g := &p.t.Groups[i]
 		if !eligible(g) {
@@ -53,18 +53,18 @@ func (p *planner) bestMove(eligible func(*Group) bool) (best move, found bool) {
 }
 
 // moveOf evaluates moving r to a node.
-func (p *planner) moveOf(g *Group, r Replica, to *Node) (m move, useful bool) {
+func (p *planner) moveOf(g *Group, r Replica, to *Node) (m replicaMove, useful bool) {
 	if p.t.Node(r.Node).State != NodeActive || !p.welcomes(to) || p.hasSound(g, to.ID) {
-		return move{}, false
+		return replicaMove{}, false
 	}
-	m = move{group: g, from: r.Node, to: to.ID, leads: g.Lead == r.Node,
+	m = replicaMove{group: g, from: r.Node, to: to.ID, leads: g.Lead == r.Node,
 		zones:  p.inZoneOf(g, to.ID, r.Node) - p.inZoneOf(g, r.Node, r.Node),
 		relief: p.load[r.Node] - p.load[to.ID]}
 	return m, m.zones < 0 || m.zones == 0 && m.relief >= 2
 }
 
 // compare orders the better move first.
-func (m move) compare(other move) int {
+func (m replicaMove) compare(other replicaMove) int {
 	return cmp.Or(
 		cmp.Compare(m.zones, other.zones),
 		cmp.Compare(other.relief, m.relief),
