@@ -89,19 +89,19 @@ func (d *denials) inquire(set *policy.Set, r *shard.Request) (q inquiry, ok bool
 		key := d.hashOf(r.Namespace, e)
 		// Each count only grows, so the sum is the same only while each of them is.
 		q.changes += d.stripe(key).Load()
-		q.hash = mix(mix(q.hash^key)^e.Cost) ^ maphash.String(d.seed, e.Tier)
+		q.hash = mixHash(mixHash(q.hash^key)^e.Cost) ^ maphash.String(d.seed, e.Tier)
 	}
 	return q, true
 }
 
 // hashOf returns the hash of an entry's counter.
 func (d *denials) hashOf(namespace string, e *shard.Entry) uint64 {
-	h := mix(maphash.String(d.seed, e.Key)) ^ maphash.String(d.seed, e.Policy)
-	return mix(h) ^ maphash.String(d.seed, namespace)
+	h := mixHash(maphash.String(d.seed, e.Key)) ^ maphash.String(d.seed, e.Policy)
+	return mixHash(h) ^ maphash.String(d.seed, namespace)
 }
 
-// mix spreads a hash before another one is combined with it.
-func mix(h uint64) uint64 {
+// mixHash spreads a hash before another one is combined with it.
+func mixHash(h uint64) uint64 {
 	high, low := bits.Mul64(h, 0x9E3779B97F4A7C15) // 2^64 over the golden ratio, which is odd
 	return high ^ low
 }
@@ -147,16 +147,16 @@ func (k *denial) repeat(now limit.Span, limits []shard.LimitStatus, into *shard.
 	passed := now - k.heard
 	*into = k.decision
 	into.Age = max(1, now-k.decided)
-	into.RetryAfter = left(k.decision.RetryAfter, passed)
+	into.RetryAfter = remainingWait(k.decision.RetryAfter, passed)
 	into.Limits = limits
 	copy(limits, k.decision.Limits)
 	for i := range limits {
-		limits[i].RetryAfter = left(limits[i].RetryAfter, passed)
+		limits[i].RetryAfter = remainingWait(limits[i].RetryAfter, passed)
 	}
 }
 
-// left returns the rest of a wait, at least 1. A wait of 0 and limit.Never are returned unchanged.
-func left(wait, passed limit.Span) limit.Span {
+// remainingWait returns the rest of a wait, at least 1. A wait of 0 and limit.Never are returned unchanged.
+func remainingWait(wait, passed limit.Span) limit.Span {
 	if wait <= 0 {
 		return wait
 	}

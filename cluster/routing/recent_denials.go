@@ -1,7 +1,6 @@
 package routing
 
 import (
-	"context"
 	"strings"
 	"sync"
 	"time"
@@ -28,24 +27,24 @@ type recentDenials struct {
 
 // recentDenial is why an operation on a key looks first, and until when.
 type recentDenial struct {
-	of    standing
+	of    keyHistory
 	until time.Time
 }
 
-// standing is the recent history of a key.
-type standing uint8
+// keyHistory is the recent history of a key.
+type keyHistory uint8
 
 const (
-	trusted standing = iota
-	refused          // a shard has refused a key because it does not exist
-	denied           // a key has denied
+	trusted keyHistory = iota
+	refused            // a shard has refused a key because it does not exist
+	denied             // a key has denied
 )
 
 // counterName identifies the counter of one policy for one key.
 type counterName struct{ namespace, policy, key string }
 
-// of returns the worst recent standing of an operation's keys.
-func (w *recentDenials) of(o *operation) (worst standing) {
+// worstOf returns the worst recent history of an operation's keys.
+func (w *recentDenials) worstOf(o *operation) (worst keyHistory) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if len(w.keys) == 0 {
@@ -96,50 +95,10 @@ func (w *recentDenials) learnRefused(o *operation, at slot.ID, err *shard.Error)
 	}
 }
 
-func (w *recentDenials) note(o *operation, policy, key string, of standing, wait time.Duration) {
+func (w *recentDenials) note(o *operation, policy, key string, of keyHistory, wait time.Duration) {
 	if len(w.keys) >= recentDenialsMost || w.keys == nil {
 		w.keys = make(map[counterName]recentDenial) // start over: a key that denies again is learned again
 	}
 	w.keys[counterName{strings.Clone(o.whole.Namespace), strings.Clone(policy), strings.Clone(key)}] = recentDenial{of,
 		time.Now().Add(wait)}
-}
-
-// lookFirst looks at all shards and charges none. If a key is refused, or a key that has denied denies again, that is
-// the answer; if the client gave an id, home records the denial first. It returns false if the operation should be
-// tried.
-func (o *operation) lookFirst(ctx context.Context, of standing) (result shard.Result, done bool) {
-	home, legs, err := o.lookAs(ctx, shard.Peek, func(id slot.ID) []shard.Entry {
-		entries := o.entriesAt(id)
-		for i := range entries {
-			if o.whole.Op == shard.Partial {
-				entries[i].Cost = 1
-			}
-		}
-		return entries
-	})
-	if err != nil { // a transient error is ignored: the charge may not meet it
-		return shard.Result{Err: err}, !passes(err)
-	}
-	d := o.merged(home, legs)
-	if d.Allowed || of != denied {
-		// After a refusal, a denial is no answer: a policy that counts its denials refuses the operation, and a look
-		// does not show that.
-		return shard.Result{}, false
-	}
-	o.router.recentDenials.learn(o, &d)
-	if o.about.Drawn {
-		d.Operation = &shard.Verdict{ID: o.about.ID, Home: o.home, Known: true, State: shard.OperationAborted}
-		for i := range legs {
-			d.Operation.Legs = append(d.Operation.Legs, bareLeg(legs[i]))
-		}
-		return shard.Result{Decision: d}, true
-	}
-	for i := range legs {
-		legs[i].Allowed = false // it was not charged
-	}
-	result = o.conclude(ctx, legs)
-	if said := &result.Decision; result.Err == nil && !said.Allowed && said.RetryAfter == 0 {
-		said.RetryAfter = d.RetryAfter // there is room by now, but the id was denied
-	}
-	return result, true
 }

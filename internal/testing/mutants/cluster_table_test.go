@@ -110,7 +110,7 @@ var ofCluster = []group{
 			"result.Decision.Operation = &shard.Verdict{State: shard.OperationAborted}"),
 		"silent-leg-ends-itself": instead(
 			"if result.Err != nil { result.Decision.Operation = &shard.Verdict{State: shard.OperationAborted} }; " +
-				"if about.Leg == about.Home {"),
+				"if header.Leg == header.Home {"),
 		"leg-acknowledged-unheard":         always,
 		"home-decides-twice-in-operations": never,
 	}},

@@ -8,24 +8,23 @@ import (
 
 	"github.com/stint-io/stint/internal/sleep"
 	"github.com/stint-io/stint/shard"
-	"github.com/stint-io/stint/shard/slot"
 )
 
-// strayed is a request that a shard has refused because a slot of it is elsewhere (shard.Moved), or will be soon
+// stray is a request that a shard has refused because a slot of it is elsewhere (shard.Moved), or will be soon
 // (shard.Spread).
-type strayed struct {
+type stray struct {
 	request  shard.Request // as it is asked next
 	place    int           // in the caller's requests
 	numbered bool          // it was refused in a session, so that no copy of it can be denied or counted there any more
 	err      *shard.Error
 }
 
-// stray prepares a refused request for being asked elsewhere. In a session, no copy can be counted any more by the
+// newStray prepares a refused request for being asked elsewhere. In a session, no copy can be counted any more by the
 // shard that refused it, so it is new at the next one. With an id it goes on as a copy: a session may have been lost
 // before, and the record of the id, which has moved along, tells what became of the first copy. (D2: an attempt with an
 // unknown outcome stays with its shard until that has answered.)
-func stray(r *shard.Request, place int, err *shard.Error) strayed {
-	s := strayed{request: *r, place: place, numbered: r.Number != 0, err: err}
+func newStray(r *shard.Request, place int, err *shard.Error) stray {
+	s := stray{request: *r, place: place, numbered: r.Number != 0, err: err}
 	s.request.Session, s.request.Number, s.request.Acked = shard.Session{}, 0, 0
 	s.request.Retry = r.Retry && (r.Number == 0 || r.ID != "") //mutant:moved-copy-is-the-first
 	return s
@@ -36,7 +35,7 @@ func stray(r *shard.Request, place int, err *shard.Error) strayed {
 const followsAtOnce = 2
 
 // follow has requests decided that strayed, by the shards of their slots as known now.
-func (r *Router) follow(ctx context.Context, strays []strayed, results []shard.Result) {
+func (r *Router) follow(ctx context.Context, strays []stray, results []shard.Result) {
 	var wait time.Duration
 	for n := 1; len(strays) > 0; n++ {
 		if n > followsAtOnce {
@@ -58,7 +57,7 @@ func errMoving(err *shard.Error) *shard.Error {
 }
 
 // askElsewhere asks once, and returns the requests that were refused again.
-func (r *Router) askElsewhere(ctx context.Context, strays []strayed, results []shard.Result) (again []strayed) {
+func (r *Router) askElsewhere(ctx context.Context, strays []stray, results []shard.Result) (again []stray) {
 	for i := range strays {
 		if err := strays[i].err; err.Code == shard.Moved {
 			table, _ := r.config.Slots()
@@ -66,13 +65,13 @@ func (r *Router) askElsewhere(ctx context.Context, strays []strayed, results []s
 		}
 	}
 	slots, shards, err := r.slots(ctx)
-	byShard := make(map[shard.ID][]*strayed)
+	byShard := make(map[shard.ID][]*stray)
 	var group sync.WaitGroup
 	for i := range strays {
 		s := &strays[i]
 		if err != nil {
 			results[s.place] = shard.Result{Err: fate(&s.request, err)}
-		} else if id, one := placeOf(&s.request, slots, shards); one && s.err.Code == shard.Moved {
+		} else if id, one := shardOfMessage(&s.request, slots, shards); one && s.err.Code == shard.Moved {
 			byShard[id] = append(byShard[id], s)
 		} else {
 			group.Go(func() { results[s.place] = s.across(r.decideAcross(ctx, &s.request, shards)) })
@@ -103,7 +102,7 @@ func (r *Router) askElsewhere(ctx context.Context, strays []strayed, results []s
 
 // across corrects the result of a request that went to its slots separately, where an earlier copy may have been
 // counted as a whole.
-func (s *strayed) across(result shard.Result) shard.Result {
+func (s *stray) across(result shard.Result) shard.Result {
 	switch {
 	case !s.request.Retry:
 	case result.Err != nil:
@@ -112,12 +111,4 @@ func (s *strayed) across(result shard.Result) shard.Result {
 		result = shard.Result{Err: fate(&s.request, errDeniedNow)}
 	}
 	return result
-}
-
-// placeOf is shardOf for messages of operations, too.
-func placeOf(request *shard.Request, slots *slot.Map, shards uint32) (id shard.ID, one bool) {
-	if request.Operation != nil {
-		return shard.ID(slots[request.Operation.Addressee(request.Op)]), true
-	}
-	return shardOf(request, slots, shards)
 }

@@ -1,9 +1,7 @@
 package routing
 
 import (
-	"context"
 	"slices"
-	"sync"
 
 	"github.com/stint-io/stint/limit"
 	"github.com/stint-io/stint/shard"
@@ -17,7 +15,7 @@ func (o *operation) answer(home *shard.Decision, legs []shard.Leg) shard.Result 
 		return shard.Result{Err: shard.ErrGivenUp}
 	}
 	d := *home
-	d.Operation = &shard.Verdict{ID: o.about.ID, Home: o.home, Known: true, State: verdict.State}
+	d.Operation = &shard.Verdict{ID: o.header.ID, Home: o.home, Known: true, State: verdict.State}
 	parts := map[slot.ID][]shard.LimitStatus{o.home: home.Limits}
 	for i := range legs {
 		d.Operation.Legs = append(d.Operation.Legs, bareLeg(legs[i]))
@@ -42,38 +40,6 @@ func (o *operation) arrange(parts map[slot.ID][]shard.LimitStatus) (all []shard.
 		parts[o.at[i]] = rest[n:]
 	}
 	return all
-}
-
-// look asks every shard for its part and changes nothing. Each part is from an instant of its own.
-func (o *operation) look(ctx context.Context) shard.Result {
-	home, legs, err := o.lookAs(ctx, o.whole.Op, o.entriesAt)
-	if err != nil {
-		return shard.Result{Err: err}
-	}
-	return shard.Result{Decision: o.merged(home, legs)}
-}
-
-// lookAs looks at some of the entries on all shards, concurrently.
-func (o *operation) lookAs(ctx context.Context, op shard.Op, entriesAt func(slot.ID) []shard.Entry) (home shard.Decision,
-	legs []shard.Leg, err *shard.Error) {
-	part := func(id slot.ID) shard.Result {
-		return o.send(ctx, id, shard.Request{Op: op, Entries: entriesAt(id), Limit: o.whole.Limit})
-	}
-	var first shard.Result
-	var group sync.WaitGroup
-	group.Go(func() { first = part(o.home) })
-	results := o.atEach(part)
-	group.Wait()
-	if first.Err != nil {
-		return home, nil, o.ofWhole(first.Err, o.home)
-	}
-	for i, id := range o.legs {
-		if err := results[i].Err; err != nil {
-			return home, nil, o.ofWhole(err, id)
-		}
-		legs = append(legs, shard.Leg{Slot: id, Allowed: results[i].Decision.Allowed, Decision: results[i].Decision})
-	}
-	return first.Decision, legs, nil
 }
 
 // merged combines the decisions of all shards into one.

@@ -30,12 +30,12 @@ func (o *operation) settleWithExcess(ctx context.Context) (result shard.Result, 
 	if err != nil {
 		return x.fail(ctx, charged, err), nil
 	}
-	result = o.settleHome(ctx, &shard.Excess{ID: x.about.ID, Legs: charged})
+	result = o.settleHome(ctx, &shard.Excess{ID: x.header.ID, Legs: charged})
 	switch d := &result.Decision; {
 	case result.Err == nil && o.wantsExcess(d):
 		result.Err = errNoVerdict
 	case result.Err == nil && !d.Replayed:
-		verdict := shard.Verdict{ID: x.about.ID, Home: x.home, Known: true, State: shard.OperationCommitted,
+		verdict := shard.Verdict{ID: x.header.ID, Home: x.home, Known: true, State: shard.OperationCommitted,
 			Legs: charged}
 		return result, x.finishing(&verdict, charged)
 	case result.Err != nil && result.Err.Code == shard.OverQuota:
@@ -52,10 +52,10 @@ func (o *operation) settleWithExcess(ctx context.Context) (result shard.Result, 
 // caller waits for that briefly: a client that learns that its settlement does not fit may settle differently at once,
 // and then has all the room.
 func (o *operation) letGo(ctx context.Context, charged []shard.Leg) {
-	verdict := shard.Verdict{ID: o.about.ID, Home: o.home, Known: true, State: shard.OperationAborted}
+	verdict := shard.Verdict{ID: o.header.ID, Home: o.home, Known: true, State: shard.OperationAborted}
 	messages := o.finishing(&verdict, charged)
 	done := make(chan struct{})
-	if len(messages) == 0 || !o.router.behind.start(func(ctx context.Context) {
+	if len(messages) == 0 || !o.router.background.start(func(ctx context.Context) {
 		o.router.finish(ctx, messages)
 		close(done)
 	}) {
@@ -83,7 +83,7 @@ func (o *operation) excess() *operation {
 		x.whole.Entries, x.at = append(x.whole.Entries, entry), append(x.at, o.at[i])
 	}
 	x.legs = legsBeside(x.home, x.at)
-	x.about = shard.Operation{ID: drawID(), Op: shard.Settle, Drawn: true, Home: x.home, TTL: chargeTTL,
+	x.header = shard.Operation{ID: drawID(), Op: shard.Settle, Drawn: true, Home: x.home, TTL: chargeTTL,
 		Fingerprint: shard.Fingerprint(o.whole)}
 	return x
 }

@@ -4,80 +4,35 @@ import (
 	"context"
 	"slices"
 	"sync"
-	"time"
 
 	"github.com/stint-io/stint/limit"
 	"github.com/stint-io/stint/shard"
 	"github.com/stint-io/stint/shard/slot"
 )
 
-const (
-	// finishWithin bounds background work on an operation. The shards finish the rest (Discharge).
-	finishWithin = 2 * time.Second
-	// maxBehind bounds the operations that are finished in the background at a time. More are left to the shards.
-	maxBehind = 256
-)
-
-// behind tracks the background work of a Router. Callers do not wait for it; Close does.
-type behind struct {
-	group  sync.WaitGroup
-	mu     sync.Mutex
-	under  int // number of operations in progress
-	closed bool
-}
-
-// start runs do in its own goroutine. It returns false if too many are running, or the Router is closed.
-func (b *behind) start(do func(ctx context.Context)) bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.closed || b.under >= maxBehind {
-		return false
-	}
-	b.under++
-	b.group.Go(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), finishWithin)
-		defer cancel()
-		do(ctx)
-		b.mu.Lock()
-		b.under--
-		b.mu.Unlock()
-	})
-	return true
-}
-
-// Close returns the Router's leases and waits for its background work, for two seconds at most each, and prevents new
-// work of these kinds. Requests are still decided as before.
-func (r *Router) Close() {
-	r.leases.Close() //mutant:stopped-node-keeps-its-leases
-	r.behind.mu.Lock()
-	r.behind.closed = true
-	r.behind.mu.Unlock()
-	r.behind.group.Wait()
-}
-
 // finishBehind tells the charged legs home's ruling, in the background.
 func (o *operation) finishBehind(verdict *shard.Verdict, charged []shard.Leg) {
 	if messages := o.finishing(verdict, charged); len(messages) > 0 {
-		o.router.behind.start(func(ctx context.Context) { o.router.finish(ctx, messages) })
+		o.router.background.start(func(ctx context.Context) { o.router.finish(ctx, messages) })
 	}
 }
 
 // resolveBehind asks home in the background for the outcome of the operation, which home aborts if it does not know it,
 // and tells the legs.
 func (o *operation) resolveBehind(charged []shard.Leg, notAfter limit.Time) {
-	about := o.about
-	about.Leg = o.home
+	header := o.header
+	header.Leg = o.home
 	for _, leg := range charged {
 		if leg.Allowed {
-			about.Legs = append(about.Legs, bareLeg(leg))
+			header.Legs = append(header.Legs, bareLeg(leg))
 		}
 	}
-	if len(about.Legs) == 0 {
+	if len(header.Legs) == 0 {
 		return // a leg that was charged after all asks home later
 	}
-	o.router.behind.start(func(ctx context.Context) {
+	o.router.background.start(func(ctx context.Context) {
 		//mutant:leg-released-without-home
-		result := o.send(ctx, o.home, shard.Request{Op: shard.ResolveHome, Operation: &about, NotAfter: notAfter})
+		result := o.send(ctx, o.home, shard.Request{Op: shard.ResolveHome, Operation: &header, NotAfter: notAfter})
 		if result.Err == nil {
 			o.router.finish(ctx, o.finishing(result.Decision.Operation, charged))
 		}
@@ -102,12 +57,12 @@ func (o *operation) finishing(verdict *shard.Verdict, charged []shard.Leg) (mess
 		if !leg.Allowed || verdict.State != shard.OperationAborted && !covers(verdict, leg) {
 			continue
 		}
-		about := o.about
-		about.Legs, about.Leg = []shard.Leg{bareLeg(leg)}, leg.Slot
-		about.Verdict = *verdict
-		about.Verdict.Legs = nil
+		header := o.header
+		header.Legs, header.Leg = []shard.Leg{bareLeg(leg)}, leg.Slot
+		header.Verdict = *verdict
+		header.Verdict.Legs = nil
 		messages = append(messages, shard.Duty{To: leg.Slot, Request: shard.Request{Op: shard.FinishLeg,
-			Namespace: o.whole.Namespace, Entries: o.keysAt(leg.Slot), Operation: &about}})
+			Namespace: o.whole.Namespace, Entries: o.keysAt(leg.Slot), Operation: &header}})
 	}
 	return messages
 }
@@ -179,7 +134,7 @@ func (r *Router) dispatch(ctx context.Context, messages []shard.Duty) []shard.Re
 	var group sync.WaitGroup
 	for to, places := range places {
 		group.Go(func() {
-			atPlaces(requests, places, results, func(mine []shard.Request) []shard.Result {
+			decideAt(requests, places, results, func(mine []shard.Request) []shard.Result {
 				return r.Submit(ctx, to, mine)
 			})
 		})
@@ -203,16 +158,16 @@ func (r *Router) Discharge(ctx context.Context, duties []shard.Duty) (all bool) 
 		}
 	}
 	for i, result := range r.dispatch(ctx, questions) {
-		about := *questions[i].Request.Operation
+		header := *questions[i].Request.Operation
 		all = all && result.Err == nil
 		//mutant:silent-leg-ends-itself
-		if result.Err != nil || about.Leg == about.Home || result.Decision.Operation == nil {
+		if result.Err != nil || header.Leg == header.Home || result.Decision.Operation == nil {
 			continue // without an answer the leg stays open: only home ends it
 		}
-		about.Verdict = *result.Decision.Operation
-		about.Verdict.Legs = nil
-		verdicts = append(verdicts, shard.Duty{To: about.Leg, Request: shard.Request{Op: shard.FinishLeg,
-			Namespace: questions[i].Request.Namespace, Entries: questions[i].Keys, Operation: &about}})
+		header.Verdict = *result.Decision.Operation
+		header.Verdict.Legs = nil
+		verdicts = append(verdicts, shard.Duty{To: header.Leg, Request: shard.Request{Op: shard.FinishLeg,
+			Namespace: questions[i].Request.Namespace, Entries: questions[i].Keys, Operation: &header}})
 	}
 	results := r.dispatch(ctx, verdicts)
 	r.acknowledge(ctx, verdicts, results)

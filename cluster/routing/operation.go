@@ -39,7 +39,7 @@ type operation struct {
 	own    int       // number of entries sent by the client; those of parents follow
 	home   slot.ID   // shard.Request.Slot: the same for a request that is sent again, even if parents have changed
 	legs   []slot.ID // the other slots, ascending
-	about  shard.Operation
+	header shard.Operation
 }
 
 // operationOf prepares a request with entries on several shards.
@@ -47,10 +47,10 @@ func (r *Router) operationOf(request *shard.Request) *operation {
 	o := &operation{router: r, whole: request, at: slotsOf(request), own: cmp.Or(request.Own, len(request.Entries))}
 	o.home = request.Slot()
 	o.legs = legsBeside(o.home, o.at)
-	o.about = shard.Operation{ID: request.ID, Op: request.Op, Home: o.home, TTL: chargeTTL,
+	o.header = shard.Operation{ID: request.ID, Op: request.Op, Home: o.home, TTL: chargeTTL,
 		Fingerprint: shard.Fingerprint(request)}
 	if request.ID == "" {
-		o.about.ID, o.about.Drawn = drawID(), true
+		o.header.ID, o.header.Drawn = drawID(), true
 	}
 	return o
 }
@@ -101,12 +101,12 @@ var errParted = shard.Invalidf("entries", "live on several shards: this is done 
 // looks at all shards first, and charges no leg for an operation that is denied again. Otherwise a client that has used
 // up one key, or names a key that does not exist, could keep the keys of other clients full.
 func (o *operation) carryOut(ctx context.Context) shard.Result {
-	if !o.about.Drawn {
+	if !o.header.Drawn {
 		if result, known := o.ask(ctx); known {
 			return result
 		}
 	}
-	if of := o.router.recentDenials.of(o); of != trusted {
+	if of := o.router.recentDenials.worstOf(o); of != trusted {
 		if result, done := o.lookFirst(ctx, of); done {
 			return result
 		}
@@ -121,7 +121,7 @@ func (o *operation) carryOut(ctx context.Context) shard.Result {
 // ask asks home for the recorded outcome of the client's id. An error counts as known. Home gets all entries, since it
 // may have decided all of them when their slots were on one shard.
 func (o *operation) ask(ctx context.Context) (result shard.Result, known bool) {
-	result = o.send(ctx, o.home, shard.Request{Op: shard.AskHome, Operation: &o.about,
+	result = o.send(ctx, o.home, shard.Request{Op: shard.AskHome, Operation: &o.header,
 		Entries: o.whole.Entries, Own: o.whole.Own, Settlement: o.whole.Settlement}) //mutant:home-asked-with-its-part
 	verdict := result.Decision.Operation
 	if result.Err != nil || verdict == nil { // without a verdict, home alone has decided it
@@ -177,10 +177,10 @@ func (o *operation) ownAtHome() (n int) {
 // charge charges all legs concurrently. It returns the legs that answered with a decision, and the first error.
 func (o *operation) charge(ctx context.Context) (charged []shard.Leg, err *shard.Error) {
 	results := o.atEach(func(id slot.ID) shard.Result {
-		about := o.about
-		about.Leg = id
+		header := o.header
+		header.Leg = id
 		return o.send(ctx, id, shard.Request{Op: shard.Charge, Entries: o.entriesAt(id), Hold: o.whole.Hold,
-			Operation: &about})
+			Operation: &header})
 	})
 	for i := range results {
 		failure := results[i].Err
@@ -191,7 +191,7 @@ func (o *operation) charge(ctx context.Context) (charged []shard.Leg, err *shard
 		}
 		o.router.recentDenials.learnRefused(o, o.legs[i], failure)
 		if err == nil {
-			err = o.ofWhole(failure, o.legs[i])
+			err = o.errorInWhole(failure, o.legs[i])
 		}
 	}
 	return charged, err
@@ -212,14 +212,14 @@ func (o *operation) atEach(ask func(id slot.ID) shard.Result) []shard.Result {
 // conclude makes home decide. The legs learn the decision in the background.
 func (o *operation) conclude(ctx context.Context, charged []shard.Leg) shard.Result {
 	notAfter := decidedBy(charged)
-	about := o.about
-	about.Legs = charged
+	header := o.header
+	header.Legs = charged
 	result := o.send(ctx, o.home, shard.Request{
 		Op:        shard.Conclude,
 		Entries:   o.entriesAt(o.home),
 		Own:       o.ownAtHome(),
 		Hold:      o.whole.Hold,
-		Operation: &about,
+		Operation: &header,
 		NotAfter:  notAfter,
 	})
 	switch err := result.Err; {
@@ -236,13 +236,13 @@ func (o *operation) conclude(ctx context.Context, charged []shard.Leg) shard.Res
 		o.router.recentDenials.learn(o, &result.Decision)
 		return result
 	case err.MaybeApplied():
-		if o.about.Drawn {
+		if o.header.Drawn {
 			o.resolveBehind(charged, notAfter)
 		} // with a client's id the legs stay: the client may ask again
 		return shard.Result{Err: err}
 	default:
 		o.router.recentDenials.learnRefused(o, o.home, err)
-		return o.fail(ctx, charged, o.ofWhole(err, o.home))
+		return o.fail(ctx, charged, o.errorInWhole(err, o.home))
 	}
 }
 
@@ -259,24 +259,15 @@ func decidedBy(charged []shard.Leg) limit.Time {
 // back once home has ruled. This starts at once if the request will not be asked again; otherwise the client may still
 // have it carried out.
 func (o *operation) fail(ctx context.Context, charged []shard.Leg, err *shard.Error) shard.Result {
-	if err.Code == shard.TooLate && !o.about.Drawn { // another coordinator of the same id may have finished
+	if err.Code == shard.TooLate && !o.header.Drawn { // another coordinator of the same id may have finished
 		if result, known := o.ask(ctx); known {
 			return result
 		}
 	}
-	if o.about.Drawn || !passes(err) {
+	if o.header.Drawn || !isTransient(err) {
 		o.resolveBehind(charged, 0)
 	}
 	return shard.Result{Err: notCounted(err)}
-}
-
-// passes reports whether an error is transient: the same request may get another answer later.
-func passes(err *shard.Error) bool {
-	switch err.Code {
-	case shard.NotOwner, shard.Overloaded, shard.Draining, shard.Unavailable, shard.TooLate, shard.UnknownOutcome:
-		return true
-	}
-	return false
 }
 
 // notCounted returns the error of an operation that home did not decide. The legs give back their charges.
@@ -288,8 +279,8 @@ func notCounted(err *shard.Error) *shard.Error {
 		Message: "a shard of several did not answer in time; nothing was counted: " + err.Message}
 }
 
-// ofWhole translates the entry index in one slot's error into the index in the whole request.
-func (o *operation) ofWhole(err *shard.Error, at slot.ID) *shard.Error {
+// errorInWhole translates the entry index in one slot's error into the index in the whole request.
+func (o *operation) errorInWhole(err *shard.Error, at slot.ID) *shard.Error {
 	var place int
 	var rest string
 	if n, _ := fmt.Sscanf(err.Field, "entries[%d]%s", &place, &rest); n == 0 {

@@ -18,9 +18,9 @@ func (r *Router) settleAcross(ctx context.Context, request *shard.Request) shard
 	target := settlesOperation(request)
 	o := &operation{router: r, whole: request, at: slotsOf(request), home: target.Home}
 	o.legs = legsBeside(o.home, o.at)
-	o.about = shard.Operation{ID: target.Operation, Home: o.home, TTL: chargeTTL}
+	o.header = shard.Operation{ID: target.Operation, Home: o.home, TTL: chargeTTL}
 	for _, id := range o.legs {
-		o.about.Legs = append(o.about.Legs, o.named(id, target))
+		o.header.Legs = append(o.header.Legs, o.legWithKeys(id, target))
 	}
 	result := o.settleHome(ctx, nil)
 	var committed []shard.Duty
@@ -69,7 +69,7 @@ func (o *operation) settleParted(ctx context.Context) shard.Result {
 		result := o.send(ctx, id, shard.Request{Op: shard.Settle, ID: o.whole.ID, Entries: o.entriesAt(id),
 			Settlement: &s})
 		if result.Err != nil {
-			result.Err = o.ofWhole(result.Err, id)
+			result.Err = o.errorInWhole(result.Err, id)
 		}
 		return result
 	}
@@ -114,14 +114,14 @@ func (o *operation) actualAt(id slot.ID) (actual []uint64) {
 
 // settleHome has home settle. excess is what the legs were charged beforehand, or nil.
 func (o *operation) settleHome(ctx context.Context, excess *shard.Excess) shard.Result {
-	about := o.about
-	about.Excess = excess
+	header := o.header
+	header.Excess = excess
 	return o.send(ctx, o.home, shard.Request{Op: shard.Settle, ID: o.whole.ID, Entries: o.whole.Entries,
-		Settlement: o.whole.Settlement, Operation: &about})
+		Settlement: o.whole.Settlement, Operation: &header})
 }
 
-// named returns a leg with the keys that live in its slot.
-func (o *operation) named(id slot.ID, target *shard.Target) shard.Leg {
+// legWithKeys returns a leg with the keys that live in its slot.
+func (o *operation) legWithKeys(id slot.ID, target *shard.Target) shard.Leg {
 	leg := shard.Leg{Slot: id, Allowed: true, Decision: shard.Decision{Allowed: true, DecidedAt: target.DecidedAt}}
 	for _, entry := range o.entriesAt(id) {
 		leg.Decision.Limits = append(leg.Decision.Limits, shard.LimitStatus{Policy: entry.Policy, Key: entry.Key})
@@ -136,7 +136,7 @@ func (o *operation) settleLegs(ctx context.Context, verdict *shard.Verdict, comm
 	parts map[slot.ID][]shard.LimitStatus) {
 	messages := o.settling(verdict)
 	answered := make(chan []shard.Result, 1)
-	if !o.router.behind.start(func(ctx context.Context) {
+	if !o.router.background.start(func(ctx context.Context) {
 		all := slices.Concat(committed, messages)
 		results := o.router.dispatch(ctx, all)
 		answered <- results[len(committed):]
@@ -163,16 +163,16 @@ func (o *operation) settleLegs(ctx context.Context, verdict *shard.Verdict, comm
 // settling returns the messages that tell the legs how they are settled.
 func (o *operation) settling(verdict *shard.Verdict) (messages []shard.Duty) {
 	for _, leg := range verdict.Legs {
-		about := o.about
-		about.Leg, about.Legs = leg.Slot, []shard.Leg{bareLeg(leg)}
-		about.Verdict = *verdict
-		about.Verdict.Legs = nil
+		header := o.header
+		header.Leg, header.Legs = leg.Slot, []shard.Leg{bareLeg(leg)}
+		header.Verdict = *verdict
+		header.Verdict.Legs = nil
 		if verdict.Settled != nil {
-			about.Verdict.Settled = new(*verdict.Settled)
-			about.Verdict.Settled.Actual = o.actualAt(leg.Slot)
+			header.Verdict.Settled = new(*verdict.Settled)
+			header.Verdict.Settled.Actual = o.actualAt(leg.Slot)
 		}
 		messages = append(messages, shard.Duty{To: leg.Slot, Request: shard.Request{Op: shard.FinishLeg,
-			Namespace: o.whole.Namespace, Entries: o.keysAt(leg.Slot), Operation: &about}})
+			Namespace: o.whole.Namespace, Entries: o.keysAt(leg.Slot), Operation: &header}})
 	}
 	return messages
 }
