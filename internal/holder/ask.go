@@ -43,13 +43,3 @@ type Grant[A any] struct {
 	// of one.
 	Calm time.Duration
 }
-
-// Terms are what is known of the leases of a policy.
-type Terms struct {
-	Units    uint64        // most of one lease
-	For      time.Duration // life of a lease
-	Revision uint64        // of the policies. A lease of another one is not spent
-}
-
-// LifeMax is how long a lease lives at most.
-const LifeMax = 10 * time.Second

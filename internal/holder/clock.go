@@ -12,6 +12,12 @@ const (
 	stepLeast = 10 * time.Microsecond
 )
 
+// Time is an instant on both clocks of a holder.
+type Time struct {
+	Boot time.Duration // since some instant, also while the machine sleeps
+	Wall time.Duration // since 1970
+}
+
 // clock is the machine's clocks. It reads the boot clock once in a millisecond, and adds what the monotonic clock has
 // counted since. They part only when the machine sleeps, and then the kernel moves the wall clock too, so a reading is
 // good only while the wall clock has not parted from the monotonic one.

@@ -69,11 +69,6 @@ func New[A any](config Config[A]) *Holder[A] {
 	return h
 }
 
-// stripe returns the part of the table that has a key, under all policies and tiers.
-func (h *Holder[A]) stripe(key string) *stripe[A] {
-	return &h.stripes[maphash.String(h.seed, key)%stripes]
-}
-
 // Spend spends units of a lease, if there is one with so many, and returns its answer and how old that is, at least a
 // nanosecond. If counts is set, a check that no lease answers counts as one more that a lease might have answered.
 func (h *Holder[A]) Spend(name Name, cost uint64, terms Terms, counts bool) (answer A, age time.Duration, spent bool) {

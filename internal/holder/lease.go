@@ -2,12 +2,6 @@ package holder
 
 import "time"
 
-// Time is an instant on both clocks of a holder.
-type Time struct {
-	Boot time.Duration // since some instant, also while the machine sleeps
-	Wall time.Duration // since 1970
-}
-
 // lease is a lease that is being spent.
 type lease[A any] struct {
 	number       uint64
@@ -36,3 +30,13 @@ func (l *lease[A]) returned(name Name, holder string) Ask {
 func (l *lease[A]) ebbs(now time.Duration) bool {
 	return l.units-l.spent <= l.units/4 || now-l.asked.Boot >= (l.stops.Boot-l.asked.Boot)*3/5
 }
+
+// Terms are what is known of the leases of a policy.
+type Terms struct {
+	Units    uint64        // most of one lease
+	For      time.Duration // life of a lease
+	Revision uint64        // of the policies. A lease of another one is not spent
+}
+
+// LifeMax is how long a lease lives at most.
+const LifeMax = 10 * time.Second
