@@ -3,7 +3,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 	"time"
@@ -192,33 +191,6 @@ func areNot(ended, rules int) string {
 	return "1 policy is"
 }
 
-// readPolicies loads a file and prints warnings about content that is valid but probably not intended.
-func readPolicies(s streams, file string) (*policy.Set, error) {
-	input, err := openInput(file, s.in)
-	if err != nil {
-		return nil, fmt.Errorf("policies file: %w", err)
-	}
-	defer input.Close()
-	text, err := io.ReadAll(input)
-	if err != nil {
-		return nil, fmt.Errorf("policies file: %w", err)
-	}
-	set, err := policy.Parse(file, text)
-	if err != nil {
-		return nil, err
-	}
-	if path, problem := set.Mistake(); problem != "" {
-		return nil, fmt.Errorf("%s: %s: %s", file, path, problem)
-	}
-	for _, name := range set.Names() {
-		p, _ := set.Lookup(name)
-		for _, warning := range p.Warnings() {
-			fmt.Fprintf(s.err, "stint: warning: %s\n", warning)
-		}
-	}
-	return set, nil
-}
-
 func (c *applyCommand) summary(r *stintv1.ApplyResponse) string {
 	var added, changed, ended int
 	count := func(isNew, ends bool) {
@@ -291,8 +263,4 @@ func shardList(ids []uint32) string {
 		return "shard " + numberList(ids)
 	}
 	return "shards " + numberList(ids)
-}
-
-func numberList(numbers []uint32) string {
-	return strings.Trim(strings.ReplaceAll(fmt.Sprint(numbers), " ", ", "), "[]")
 }

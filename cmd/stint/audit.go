@@ -8,6 +8,13 @@ import (
 	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
 )
 
+// byHand has the flags of every command that changes a key by hand.
+type byHand struct {
+	Note  string `help:"Why, for the audit log."`
+	Actor string `help:"Who, for the audit log." env:"STINT_ACTOR,USER"`
+	ID    string `help:"Idempotency id: asked again with it, the same request is done once."`
+}
+
 type auditCommand struct {
 	Policy    string `help:"Only changes of this policy's keys." placeholder:"NAME"`
 	Key       string `help:"Only changes of this key."`
@@ -35,34 +42,6 @@ func (c *auditCommand) Run(s streams) error {
 	printAudit(s, all.Records)
 	s.tellMore(all.NextCursor)
 	return nil
-}
-
-// pageMost is the longest page that a server sends.
-const pageMost = 1000
-
-// pages has next add pages of that size until there are count rows (0: all). next reports whether there are more, and
-// how many rows it has.
-func pages(command string, count int, next func(size uint32) (more bool, rows int, err error)) error {
-	if count < 0 {
-		return usagef("%s: --count: is %d", command, count)
-	}
-	for more, rows := true, 0; more && (count == 0 || rows < count); {
-		size, err := uint32(pageMost), error(nil)
-		if count > 0 {
-			size = uint32(min(count-rows, pageMost))
-		}
-		if more, rows, err = next(size); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// tellMore prints how to continue an incomplete list.
-func (s streams) tellMore(cursor string) {
-	if cursor != "" {
-		fmt.Fprintf(s.err, "stint: there are more: --cursor %s\n", cursor)
-	}
 }
 
 // changed names the object of a change: a key under a policy, the policies themselves, or the cluster.

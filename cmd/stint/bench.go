@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 	"syscall"
-	"time"
 
 	"github.com/stint-io/stint/internal/offline/bench"
 )
@@ -146,5 +145,3 @@ func printTrouble(s streams, r *bench.Report) {
 		fmt.Fprintf(s.out, "%d checks failed with %s: %s\n", e.Checks, code, e.Example)
 	}
 }
-
-func micros(n int64) string { return (time.Duration(n) * time.Microsecond).String() }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/alecthomas/kong"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/stint-io/stint/policy"
 )
@@ -25,3 +26,20 @@ var durations = kong.TypeMapper(reflect.TypeFor[time.Duration](),
 		target.SetInt(int64(length))
 		return nil
 	}))
+
+// untilOf reads an instant, or a duration that begins now. Now is the time of the key's shard, with which the end is
+// compared: this machine's clock may be wrong.
+func (r remote) untilOf(t target, text string) (*timestamppb.Timestamp, error) {
+	if at, err := time.Parse(time.RFC3339, text); err == nil {
+		return timestamppb.New(at), nil
+	}
+	length, err := policy.ParseDuration(text)
+	if err != nil || length <= 0 {
+		return nil, usagef("%s: is no duration, as 2h or 90d, and no time, as 2030-01-01T00:00:00Z", text)
+	}
+	now, err := r.get(t.get())
+	if err != nil {
+		return nil, err
+	}
+	return timestamppb.New(now.At.AsTime().Add(length)), nil
+}

@@ -3,8 +3,6 @@ package main
 import (
 	"fmt"
 
-	"google.golang.org/protobuf/types/known/timestamppb"
-
 	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
 )
 
@@ -46,21 +44,6 @@ func printKey(s streams, m *stintv1.GetResponse) {
 	printLeases(s, m.Leases, "")
 }
 
-// printChanged writes the limits of a key after a change by hand, and what leases mean for the change.
-func printChanged(
-	s streams, limits []*stintv1.LimitStatus, leases *stintv1.OpenLeases, at *timestamppb.Timestamp,
-) {
-	printLimits(s, limits, at)
-	printLeases(s, leases, ", and may be admitted; from then on the change holds everywhere")
-}
-
-// printLeases says what is leased of a key, if anything is.
-func printLeases(s streams, leases *stintv1.OpenLeases, meaning string) {
-	if leases != nil {
-		fmt.Fprintf(s.out, "%s leased until %s%s\n", plural(leases.Units, "unit"), instant(leases.Until), meaning)
-	}
-}
-
 // describe prints in words the decision that would be made now, and its reason.
 func (c *getCommand) describe(s streams) error {
 	request := &stintv1.CheckRequest{
@@ -71,20 +54,4 @@ func (c *getCommand) describe(s streams) error {
 	}
 	return asked(s, c.asking, "get "+c.target.String(), "", c.limits().Check, request,
 		func(s streams, m *stintv1.CheckResponse) { fmt.Fprintln(s.out, m.GetDecision().GetExplanation()) })
-}
-
-// thresholdText formats a threshold in units, and as a share of the quota if it is one.
-func thresholdText(f *stintv1.FiredThreshold) string {
-	if f.Percent == 0 {
-		return plural(f.Units, "unit")
-	}
-	return fmt.Sprintf("%d%% (%s)", f.Percent, plural(f.Units, "unit"))
-}
-
-// silentText formats the time until which a threshold does not fire again.
-func silentText(f *stintv1.FiredThreshold, at *timestamppb.Timestamp) string {
-	if f.WindowEnd == nil {
-		return "for ever"
-	}
-	return "for " + waitText(f.WindowEnd.AsTime().Sub(at.AsTime()))
 }

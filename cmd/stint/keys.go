@@ -1,11 +1,6 @@
 package main
 
 import (
-	"fmt"
-	"maps"
-	"slices"
-	"strings"
-
 	"connectrpc.com/connect"
 
 	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
@@ -35,35 +30,6 @@ func (c *keysListCommand) Run(s streams) error {
 	return c.list(s, "keys", &stintv1.ListKeysRequest{}, "POLICY\tKEY\tOVERRIDE", func(k *stintv1.KeptKey) [][]any {
 		return [][]any{{k.Policy, k.Key, overrideText(k.Override)}}
 	})
-}
-
-type overrideListCommand struct{ listing }
-
-// Run lists the keys with an override.
-func (c *overrideListCommand) Run(s streams) error {
-	return c.list(s, "override list", &stintv1.ListKeysRequest{Overrides: true}, "POLICY\tKEY\tOVERRIDE\tENDS",
-		func(k *stintv1.KeptKey) [][]any {
-			return [][]any{{k.Policy, k.Key, overrideText(k.Override), instantOr(k.GetOverride().GetExpiresAt(), "-")}}
-		})
-}
-
-type leasesCommand struct{ listing }
-
-// Run lists the leases.
-func (c *leasesCommand) Run(s streams) error {
-	return c.list(s, "leases", &stintv1.ListKeysRequest{Leases: true}, "POLICY\tKEY\tHOLDER\tUNITS\tUNTIL",
-		func(k *stintv1.KeptKey) (rows [][]any) {
-			for _, l := range k.Leases {
-				rows = append(rows, []any{k.Policy, k.Key, holderText(l.Holder), l.Units, instant(l.EndsAt)})
-			}
-			return rows
-		})
-}
-
-// holderText is the node of a holder, or the name of one outside the cluster.
-func holderText(holder string) string {
-	node, _, _ := strings.Cut(holder, "/")
-	return node
 }
 
 // list follows the pages and prints them as one. request says which keys.
@@ -111,41 +77,4 @@ func (l *listing) page(what string, m *stintv1.ListKeysRequest) (*stintv1.ListKe
 		}
 	}
 	return nil, err
-}
-
-// nodeAddress is the address of a node that answers.
-type nodeAddress struct{ id, url string }
-
-// answering lists the nodes that answer, according to the cluster.
-func (r remote) answering(m *stintv1.StatusResponse) (nodes []nodeAddress) {
-	scheme, _, _ := strings.Cut(r.urls()[0], "://") // a cluster has TLS on all its nodes or on none
-	for _, n := range m.Nodes {
-		if n.Alive && n.ApiAddr != "" && n.State != "removed" {
-			nodes = append(nodes, nodeAddress{n.Id, scheme + "://" + n.ApiAddr})
-		}
-	}
-	return nodes
-}
-
-// overrideText describes an override.
-func overrideText(o *stintv1.Override) string {
-	if o == nil {
-		return "-"
-	}
-	var list []string
-	if o.Tier != "" {
-		list = append(list, "tier "+o.Tier)
-	}
-	for _, name := range slices.Sorted(maps.Keys(o.Limits)) {
-		l := o.Limits[name]
-		for _, number := range []struct {
-			name  string
-			value *uint64
-		}{{"quota", l.Quota}, {"refill", l.Refill}, {"rate", l.Rate}} {
-			if number.value != nil {
-				list = append(list, fmt.Sprintf("%s %s %d", name, number.name, *number.value))
-			}
-		}
-	}
-	return strings.Join(list, ", ")
 }

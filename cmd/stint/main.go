@@ -2,15 +2,12 @@ package main
 
 import (
 	"errors"
-	"fmt"
 	"io"
 	"os"
-	"reflect"
 	"slices"
 	"strings"
 
 	"github.com/alecthomas/kong"
-	"github.com/stint-io/stint/node"
 )
 
 func main() {
@@ -25,96 +22,6 @@ func forgetEmptyVariables() {
 			os.Unsetenv(name)
 		}
 	}
-}
-
-// commandLine has one field for each command. Help lists them in the order of the fields, by group.
-type commandLine struct {
-	Serve   serveCommand   `cmd:"" group:"serve" help:"Run a node."`
-	Edge    edgeCommand    `cmd:"" group:"serve" help:"Run an edge: the ports of a node, for a cluster elsewhere."`
-	Status  statusCommand  `cmd:"" group:"serve" help:"Show nodes, shards and what is wrong. Exit code 1: not healthy."`
-	Doctor  doctorCommand  `cmd:"" group:"serve" help:"Look for what is wrong, and say what to do."`
-	Shards  shardsCommand  `cmd:"" group:"serve" help:"Show which shards have the keys, and have more or fewer share them."`
-	Cluster clusterCommand `cmd:"" group:"serve" help:"Drain and remove nodes, upgrade, rotate the sealing secret."`
-	Token   tokenCommand   `cmd:"" group:"serve" help:"Tokens that requests prove themselves with."`
-	Backup  backupCommand  `cmd:"" group:"serve" help:"Write all that a running cluster knows into a file."`
-	Restore restoreCommand `cmd:"" group:"serve" help:"Make a new cluster from a backup, offline."`
-
-	Policies policiesCommand `cmd:"" group:"keys" help:"List the policies in force."`
-	Apply    applyCommand    `cmd:"" group:"keys" help:"Put a policies file in force."`
-	Check    checkCommand    `cmd:"" group:"keys" help:"Ask whether a key may spend, and count it. Exit code 3: denied."`
-	Get      getCommand      `cmd:"" group:"keys" help:"Show what a key has used; --explain: what would be decided."`
-	Reserve  reserveCommand  `cmd:"" group:"keys" help:"Hold units now, to be settled later. Exit code 3: denied."`
-	Settle   settleCommand   `cmd:"" group:"keys" help:"End or extend a hold, or refund a decision."`
-	Adjust   adjustCommand   `cmd:"" group:"keys" help:"Change what a key has used, or block it."`
-	Override overrideCommand `cmd:"" group:"keys" help:"Give one key a tier or quotas of its own; list such keys."`
-	Keys     keysCommand     `cmd:"" group:"keys" help:"List the keys that are kept, show the busiest, forget one."`
-	Leases   leasesCommand   `cmd:"" group:"keys" help:"List who holds leases of which keys."`
-
-	Usage usageCommand `cmd:"" group:"usage" help:"List what the meters of the policies have billed."`
-	Audit auditCommand `cmd:"" group:"usage" help:"List who changed what by hand."`
-	Watch watchCommand `cmd:"" group:"usage" help:"Show decisions as they are made."`
-	Sink  sinkCommand  `cmd:"" group:"usage" help:"Places that events are posted to, and the events that wait."`
-
-	Tool    toolCommand    `cmd:"" group:"tool" help:"Load, verify, simulate, import, certificates, recovery."`
-	Version versionCommand `cmd:"" hidden:"" help:"Show the version of this program, as --version does."`
-}
-
-// groups are the titles of the groups of commands in the help.
-var groups = kong.ExplicitGroups([]kong.Group{
-	{Key: "serve", Title: "Serve and cluster:"},
-	{Key: "keys", Title: "Policies and keys:"},
-	{Key: "usage", Title: "Usage and events:"},
-	{Key: "tool", Title: "Tools:"},
-})
-
-// clusterCommand has the commands that change a cluster or one of its nodes.
-type clusterCommand struct {
-	Drain      drainCommand      `cmd:"" help:"Let a node hand its shards over, so that it can be stopped."`
-	RemoveNode removeNodeCommand `cmd:"" help:"Take a node out of the cluster for good."`
-	LogLevel   logLevelCommand   `cmd:"" help:"Show or change how much a node logs, while it runs."`
-	Upgrade    upgradeCommand    `cmd:"" help:"Show and raise the feature level of a cluster that runs a new release."`
-	Secret     secretCommand     `cmd:"" help:"List, rotate and drop the secrets that ids of holds and decisions are sealed with."`
-}
-
-// toolCommand has the commands that are not part of running a cluster.
-type toolCommand struct {
-	Bench       benchCommand       `cmd:"" help:"Put load on a server, measure it, and audit what it admitted."`
-	Verify      verifyCommand      `cmd:"" help:"Prove that a cluster counts exactly, while nodes fail."`
-	Simulate    simulateCommand    `cmd:"" help:"Replay a log against policies, without a server."`
-	Import      importCommand      `cmd:"" help:"Turn the configuration of another rate limiter into a policies file."`
-	Certs       certsCommand       `cmd:"" help:"Make certificates, for nodes and clients, with an authority of your own."`
-	Recover     recoverCommand     `cmd:"" help:"Make a backup from the disks that are left of a cluster, offline."`
-	Healthcheck healthcheckCommand `cmd:"" help:"Ask whether a server is ready. For containers, which have no curl."`
-}
-
-// The exit codes other than 0 and 1.
-const (
-	exitUsage  = 2
-	exitDenied = 3
-	exitDisk   = 75
-)
-
-// errDenied ends a command with a denied request. The answer is already printed.
-var errDenied = errors.New("denied")
-
-// usageError is a fault of the command line that the parser could not detect.
-type usageError struct{ error }
-
-func usagef(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
-
-// isUsage reports whether an error is about the command line, the config file, or a file that they name: a restart
-// would not help.
-func isUsage(err error) bool {
-	var usage usageError
-	return errors.As(err, &usage) || errors.Is(err, node.ErrConfig) || errors.Is(err, node.ErrTwice) ||
-		errors.Is(err, node.ErrRemoved)
-}
-
-// streams has the input and outputs of a command. The outputs are printable: data goes to the underlying writer,
-// raw(s.out). A command prints without looking at errors: run reports that of its output.
-type streams struct {
-	in       io.Reader
-	out, err io.Writer
 }
 
 const description = "stint counts exactly: limit L admits exactly L, with many callers and across crashes."
@@ -147,18 +54,6 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	return exitCode(config.locate(err), stderr)
 }
 
-// modelOf returns a commandLine with the named command alone: parsing with all commands takes two thirds of the time of
-// a short command. If there is no such command, it returns all, for the help and the suggestions.
-func modelOf(name string) any {
-	all := reflect.TypeFor[commandLine]()
-	for i := range all.NumField() {
-		if field := all.Field(i); strings.EqualFold(field.Name, strings.ReplaceAll(name, "-", "")) {
-			return reflect.New(reflect.StructOf([]reflect.StructField{field})).Interface()
-		}
-	}
-	return &commandLine{}
-}
-
 // asMeant translates other common forms for the parser: help, help COMMAND, --version, and a negative number.
 func asMeant(args []string) []string {
 	switch {
@@ -172,31 +67,19 @@ func asMeant(args []string) []string {
 	return negativeLast(args)
 }
 
-// refuse prints why the command line or the config file cannot be understood.
-func refuse(err error, stderr io.Writer) int {
-	var config configError
-	if errors.As(err, &config) {
-		fmt.Fprintf(stderr, "stint: %v\n", config)
-		return exitUsage
+// negativeLast accepts a negative number without quoting: the parser would take the -5 of "add -5" for flags. The
+// number is the last argument of adjust and of usage correct, so it may follow the flags and the -- that ends them.
+func negativeLast(args []string) []string {
+	corrects := len(args) > 1 && args[0] == "usage" && args[1] == "correct"
+	if len(args) == 0 || args[0] != "adjust" && !corrects || slices.Contains(args, "--") {
+		return args
 	}
-	fmt.Fprintf(stderr, "stint: %v (run stint --help, or stint COMMAND --help)\n", err)
-	return exitUsage
-}
-
-// exitCode prints the error, if there is one, and returns the exit code of the process.
-func exitCode(err error, stderr io.Writer) int {
-	if err == nil {
-		return 0
+	at := slices.IndexFunc(args, func(arg string) bool {
+		return len(arg) > 1 && arg[0] == '-' && strings.Trim(arg[1:], "0123456789") == ""
+	})
+	if at < 1 || corrects && strings.HasPrefix(args[at-1], "--") || !corrects && args[at-1] != "add" &&
+		args[at-1] != "set" {
+		return args
 	}
-	if errors.Is(err, errDenied) {
-		return exitDenied
-	}
-	fmt.Fprintf(stderr, "stint: %v\n", err)
-	switch {
-	case errors.Is(err, node.ErrDisk):
-		return exitDisk
-	case isUsage(err):
-		return exitUsage
-	}
-	return 1
+	return slices.Concat(args[:at], args[at+1:], []string{"--", args[at]})
 }

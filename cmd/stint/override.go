@@ -2,6 +2,9 @@ package main
 
 import (
 	"fmt"
+	"maps"
+	"slices"
+	"strings"
 
 	"google.golang.org/protobuf/types/known/timestamppb"
 
@@ -109,4 +112,37 @@ func (c *overrideSetCommand) printState(s streams) error {
 	return show(s, c.output, answer, err, func(s streams, m *stintv1.GetResponse) {
 		printChanged(s, m.Limits, m.Leases, m.At)
 	})
+}
+
+type overrideListCommand struct{ listing }
+
+// Run lists the keys with an override.
+func (c *overrideListCommand) Run(s streams) error {
+	return c.list(s, "override list", &stintv1.ListKeysRequest{Overrides: true}, "POLICY\tKEY\tOVERRIDE\tENDS",
+		func(k *stintv1.KeptKey) [][]any {
+			return [][]any{{k.Policy, k.Key, overrideText(k.Override), instantOr(k.GetOverride().GetExpiresAt(), "-")}}
+		})
+}
+
+// overrideText describes an override.
+func overrideText(o *stintv1.Override) string {
+	if o == nil {
+		return "-"
+	}
+	var list []string
+	if o.Tier != "" {
+		list = append(list, "tier "+o.Tier)
+	}
+	for _, name := range slices.Sorted(maps.Keys(o.Limits)) {
+		l := o.Limits[name]
+		for _, number := range []struct {
+			name  string
+			value *uint64
+		}{{"quota", l.Quota}, {"refill", l.Refill}, {"rate", l.Rate}} {
+			if number.value != nil {
+				list = append(list, fmt.Sprintf("%s %s %d", name, number.name, *number.value))
+			}
+		}
+	}
+	return strings.Join(list, ", ")
 }

@@ -2,15 +2,11 @@ package main
 
 import (
 	"bytes"
-	"fmt"
 	"io"
-	"os"
 	"strconv"
 	"strings"
 	"unicode"
 	"unicode/utf8"
-
-	"golang.org/x/term"
 )
 
 // printable writes text for a terminal. Keys, notes, and texts of servers and files come from others, and a terminal
@@ -29,27 +25,6 @@ func (p printable) Write(text []byte) (int, error) {
 	return len(text), nil
 }
 
-// printed is the standard output of a command. It remembers the first error, after which it writes nothing.
-type printed struct {
-	io.Writer
-	err error
-}
-
-func (p *printed) Write(text []byte) (n int, err error) {
-	if p.err == nil {
-		n, p.err = p.Writer.Write(text)
-	}
-	return n, p.err
-}
-
-// failed returns the error of the output so far.
-func (s streams) failed() error {
-	if p, is := raw(s.out).(*printed); is {
-		return p.err
-	}
-	return nil
-}
-
 // raw returns the writer for bytes that must not change: JSON and other data for programs, and stint's own control
 // sequences.
 func raw(w io.Writer) io.Writer {
@@ -58,23 +33,6 @@ func raw(w io.Writer) io.Writer {
 	}
 	return w
 }
-
-// terminal returns the terminal to which a stream leads, or nil.
-func terminal(stream any) *os.File {
-	if p, is := stream.(printable); is {
-		stream = p.Writer
-	}
-	if p, is := stream.(*printed); is {
-		stream = p.Writer
-	}
-	if file, is := stream.(*os.File); is && term.IsTerminal(int(file.Fd())) {
-		return file
-	}
-	return nil
-}
-
-// overwrite replaces the line of progress on the terminal.
-func overwrite(w io.Writer, line string) { fmt.Fprintf(raw(w), "\r\x1b[K%s", escaped(line, "")) }
 
 // escaped returns a text that is safe for a terminal; the characters of layout pass.
 func escaped(text, layout string) string {

@@ -9,6 +9,8 @@ import (
 	"net/url"
 	"strings"
 	"time"
+
+	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
 )
 
 // dialMax bounds the dial of one of several addresses before the next one is tried.
@@ -47,17 +49,6 @@ func (r remote) where() string {
 		return "the socket in " + r.DataDir
 	}
 	return strings.Join(r.urls(), " or ")
-}
-
-// Validate implements kong.Validatable.
-func (r remote) Validate() error {
-	if r.Timeout <= 0 {
-		return fmt.Errorf("--timeout: is %v: must be more than 0, as in 5s", r.Timeout)
-	}
-	if _, err := r.token(); err != nil {
-		return err
-	}
-	return r.validAddr()
 }
 
 func (r remote) validAddr() error {
@@ -105,4 +96,24 @@ func hostPort(addr string) string {
 		return addr
 	}
 	return net.JoinHostPort(u.Hostname(), cmp.Or(u.Port(), map[string]string{"http": "80", "https": "443"}[u.Scheme]))
+}
+
+// onThisMachine reports whether only this machine reaches an address.
+func onThisMachine(u *url.URL) bool {
+	address, err := netip.ParseAddr(u.Hostname())
+	return u.Hostname() == "localhost" || err == nil && address.Unmap().IsLoopback()
+}
+
+// nodeAddress is the address of a node that answers.
+type nodeAddress struct{ id, url string }
+
+// answering lists the nodes that answer, according to the cluster.
+func (r remote) answering(m *stintv1.StatusResponse) (nodes []nodeAddress) {
+	scheme, _, _ := strings.Cut(r.urls()[0], "://") // a cluster has TLS on all its nodes or on none
+	for _, n := range m.Nodes {
+		if n.Alive && n.ApiAddr != "" && n.State != "removed" {
+			nodes = append(nodes, nodeAddress{n.Id, scheme + "://" + n.ApiAddr})
+		}
+	}
+	return nodes
 }

@@ -51,29 +51,3 @@ func passing(err error) bool {
 	}
 	return false
 }
-
-// told is an error for display. It wraps the cause, so that await can read its code.
-type told struct {
-	error
-	cause error
-}
-
-// Unwrap lets errors.As find the cause.
-func (t told) Unwrap() error { return t.cause }
-
-// tell shows progress: as one changing line on a terminal, else as one line per change.
-func (s streams) tell(progress string) {
-	if s.live() {
-		overwrite(s.err, progress)
-	} else if progress != "" {
-		fmt.Fprintln(s.err, progress)
-	}
-}
-
-// plural returns "1 shard" or "3 shards".
-func plural[N int | uint32 | uint64](n N, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
-}

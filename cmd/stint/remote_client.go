@@ -2,48 +2,18 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
-	"net/netip"
 	"net/url"
-	"os"
+	"strconv"
 	"strings"
+	"time"
 
-	"github.com/stint-io/stint/internal/edge/auth"
 	"github.com/stint-io/stint/node"
 )
-
-// tokenFlag has the flag of the token for every request.
-type tokenFlag struct {
-	TokenFile string `help:"File with the token to send; else the one in STINT_TOKEN." placeholder:"FILE" env:"STINT_TOKEN_FILE"`
-}
-
-// proof has the flags that authenticate a command.
-type proof struct {
-	tokenFlag
-	DataDir string `help:"Ask the node that runs on this data directory, by its socket, which needs no token." placeholder:"DIR"`
-}
-
-// token returns the token to send, or "".
-func (p tokenFlag) token() (string, error) {
-	text, from := os.Getenv("STINT_TOKEN"), "STINT_TOKEN"
-	if p.TokenFile != "" {
-		file, err := os.ReadFile(p.TokenFile)
-		if err != nil {
-			return "", fmt.Errorf("--token-file: %w", err)
-		}
-		text, from = string(file), "--token-file: what "+p.TokenFile+" holds"
-	}
-	text = strings.TrimSpace(text)
-	if text == "" && p.TokenFile == "" {
-		return "", nil
-	}
-	if _, _, err := auth.ParseToken(text); err != nil {
-		return "", fmt.Errorf("%s %w", from, err)
-	}
-	return text, nil
-}
 
 // client sends requests according to the flags.
 func (r remote) client() *http.Client {
@@ -91,34 +61,49 @@ func (a addressed) RoundTrip(request *http.Request) (*http.Response, error) {
 	return a.RoundTripper.RoundTrip(request)
 }
 
-// maySendTokenTo refuses addresses if others could read a token on the way.
-func maySendTokenTo(u *url.URL) error {
-	if u.Scheme == "https" || onThisMachine(u) {
-		return nil
+// leavesTime asks the server to answer a little before the command gives up. A server that cannot serve gives the
+// reason when its time is over; with equal timeouts that answer would come too late.
+type leavesTime struct{ http.RoundTripper }
+
+// answerTime returns how long before the deadline the answer must come: enough for its way back, and at most a tenth of
+// the time left.
+func answerTime(left time.Duration) time.Duration { return min(left/10, 500*time.Millisecond) }
+
+// RoundTrip implements http.RoundTripper.
+func (l leavesTime) RoundTrip(request *http.Request) (*http.Response, error) {
+	const header = "Connect-Timeout-Ms" // https://connectrpc.com/docs/protocol
+	deadline, ok := request.Context().Deadline()
+	if left := time.Until(deadline); ok && request.Header.Get(header) != "" {
+		request = request.Clone(request.Context())
+		request.Header.Set(header, strconv.FormatInt(max(1, (left-answerTime(left)).Milliseconds()), 10))
 	}
-	return fmt.Errorf("a token is not sent in the clear to %s: use https://, or an address of this machine", u.Host)
+	return l.RoundTripper.RoundTrip(request)
 }
 
-// onThisMachine reports whether only this machine reaches an address.
-func onThisMachine(u *url.URL) bool {
-	address, err := netip.ParseAddr(u.Hostname())
-	return u.Hostname() == "localhost" || err == nil && address.Unmap().IsLoopback()
-}
-
-// tokenTo returns the token to send to several addresses, or "".
-func (p tokenFlag) tokenTo(addresses []string) (string, error) {
-	token, err := p.token()
-	if err != nil || token == "" {
-		return "", err
+// fetch makes a request that is not a call, and returns the body. The error for a refusal begins with that of the
+// address.
+func (r remote) fetch(what, method, path, body string, refused func(addr string) string) (string, error) {
+	ctx, cancel := r.context()
+	defer cancel()
+	addr := r.reach(ctx)
+	request, err := http.NewRequestWithContext(ctx, method, addr+path, strings.NewReader(body))
+	if err != nil {
+		return "", usageError{fmt.Errorf("--addr: %w", err)}
 	}
-	for _, address := range addresses {
-		u, err := url.Parse(address)
-		if err != nil {
-			return "", err
-		}
-		if err := maySendTokenTo(u); err != nil {
-			return "", err
-		}
+	response, err := r.client().Do(request)
+	if err != nil {
+		return "", r.explain(ctx, what, err, "")
 	}
-	return token, nil
+	defer response.Body.Close()
+	const shown = 1 << 10
+	text, _ := io.ReadAll(io.LimitReader(response.Body, shown)) // a partial body is good enough to show
+	if response.StatusCode == http.StatusOK {
+		return string(text), nil
+	}
+	reason := strings.TrimSpace(string(text))
+	var wire struct{ Message string } // a server that refuses a connection beyond its limit sends Connect's form
+	if json.Unmarshal(text, &wire) == nil && wire.Message != "" {
+		reason = wire.Message
+	}
+	return "", fmt.Errorf("%s: %s: %s", refused(addr), response.Status, reason)
 }

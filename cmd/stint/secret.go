@@ -6,7 +6,6 @@ import (
 	"time"
 
 	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
-	"github.com/stint-io/stint/api/gen/stint/v1/stintv1connect"
 )
 
 // secretCommand has the commands about the secrets that seal ids.
@@ -14,10 +13,6 @@ type secretCommand struct {
 	List    secretListCommand    `cmd:"" default:"withargs" help:"List the secrets that ids of holds and decisions are sealed with, without the secrets themselves."`
 	Rotate  secretRotateCommand  `cmd:"" help:"Seal new ids with a new secret; the former one opens ids for 31 days."`
 	DropOld secretDropOldCommand `cmd:"" help:"Drop every secret but the one that seals, after a theft. Ids that they have sealed are refused."`
-}
-
-func (r remote) secrets() stintv1connect.SecretServiceClient {
-	return stintv1connect.NewSecretServiceClient(r.client(), anyAddress)
 }
 
 type secretListCommand struct {

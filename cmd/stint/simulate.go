@@ -79,21 +79,6 @@ func (c *simulateCommand) trial() (func(*replay.Events) (simulated, error), erro
 	return func(events *replay.Events) (simulated, error) { return replay.Run(events, set, plan) }, err
 }
 
-func readPolicySet(file string) (*policy.Set, error) {
-	text, err := os.ReadFile(file)
-	if err != nil {
-		return nil, fmt.Errorf("policies file: %w", err)
-	}
-	return policy.Parse(file, text)
-}
-
-func openInput(name string, stdin io.Reader) (io.ReadCloser, error) {
-	if name == "-" {
-		return io.NopCloser(stdin), nil
-	}
-	return os.Open(name)
-}
-
 func (c *simulateCommand) replay(s streams, input io.Reader, format replay.Format,
 	trial func(*replay.Events) (simulated, error)) (simulated, error) {
 	options := replay.Options{Format: format, Year: c.Year, Now: time.Now().UTC()}
@@ -115,9 +100,6 @@ func (c *simulateCommand) replay(s streams, input io.Reader, format replay.Forma
 	}
 	return trial(events)
 }
-
-// live reports whether stderr is a terminal.
-func (s streams) live() bool { return terminal(s.err) != nil }
 
 // inputBytes returns the length of the input, or -1 if it is not a regular file.
 func inputBytes(input io.Reader) int64 {

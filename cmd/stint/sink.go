@@ -13,7 +13,6 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
-	"github.com/stint-io/stint/api/gen/stint/v1/stintv1connect"
 )
 
 // sinkCommand has the commands about event sinks.
@@ -25,10 +24,6 @@ type sinkCommand struct {
 	Disable sinkDisableCommand `cmd:"" help:"Send nothing until the sink is enabled; its events wait."`
 	Delete  sinkDeleteCommand  `cmd:"" help:"End a sink."`
 	Events  eventsCommand      `cmd:"" help:"List the events that wait for a sink, and send dead letters again."`
-}
-
-func (r remote) sinks() stintv1connect.SinkServiceClient {
-	return stintv1connect.NewSinkServiceClient(r.client(), anyAddress)
 }
 
 type sinkCreateCommand struct {

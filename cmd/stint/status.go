@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -141,8 +140,6 @@ func clockText(n *stintv1.Node) string {
 	}
 	return ahead.String()
 }
-
-func dash(text string) string { return cmp.Or(text, "-") }
 
 // certificatesText describes how long a node's certificates are valid, or returns "" if it has none.
 func certificatesText(n *stintv1.Node) string {

@@ -11,7 +11,6 @@ import (
 
 	"github.com/stint-io/stint/api"
 	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
-	"github.com/stint-io/stint/api/gen/stint/v1/stintv1connect"
 	"github.com/stint-io/stint/internal/edge/auth"
 	"github.com/stint-io/stint/policy"
 )
@@ -24,10 +23,6 @@ type tokenCommand struct {
 	Revoke   tokenRevokeCommand   `cmd:"" help:"End a token or role at once."`
 	Off      tokenOffCommand      `cmd:"" help:"Ask for no tokens any longer, until the next one is made."`
 	Generate tokenGenerateCommand `cmd:"" help:"Draw a token for --admin-token-file, without a server."`
-}
-
-func (r remote) tokens() stintv1connect.TokenServiceClient {
-	return stintv1connect.NewTokenServiceClient(r.client(), anyAddress)
 }
 
 type tokenCreateCommand struct {
@@ -107,14 +102,6 @@ func printTokens(s streams, answer *stintv1.ListTokensResponse) {
 		}
 		return []any{t.Name, kind, instantOr(t.LastUsed, "-"), instantOr(t.ExpiresAt, "never"), record.TextOfGrants()}
 	})
-}
-
-// instantOr is instant for a time that may be absent.
-func instantOr(t *timestamppb.Timestamp, absent string) string {
-	if t == nil {
-		return absent
-	}
-	return instant(t)
 }
 
 type tokenRotateCommand struct {

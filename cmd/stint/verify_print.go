@@ -6,8 +6,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"sync"
-	"time"
 
 	"github.com/stint-io/stint/internal/offline/verify"
 )
@@ -61,53 +59,4 @@ func printVerdict(out io.Writer, r *verify.Result) {
 	for _, text := range r.Evidence {
 		fmt.Fprintf(out, "    %s\n", text)
 	}
-}
-
-// millis formats microseconds, rounded for readers.
-func millis(micros int64) string {
-	d := time.Duration(micros) * time.Microsecond
-	if d >= 10*time.Millisecond {
-		d = d.Round(time.Millisecond)
-	} else {
-		d = d.Round(10 * time.Microsecond)
-	}
-	return d.String()
-}
-
-// statusLine shows the progress of a long command on stderr: one changing line on a terminal, else a line now and then.
-type statusLine struct {
-	streams
-
-	mu   sync.Mutex
-	last time.Time
-}
-
-// plainEvery is the interval between two lines of progress in a log.
-const plainEvery = 5 * time.Second
-
-func newStatusLine(s streams) *statusLine { return &statusLine{streams: s, last: time.Now()} }
-
-// show replaces the line.
-func (l *statusLine) show(text string) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.live() || time.Since(l.last) >= plainEvery {
-		l.last = time.Now()
-		l.tell(text)
-	}
-}
-
-// say writes a line that stays.
-func (l *statusLine) say(text string) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.tell("")
-	fmt.Fprintln(l.err, text)
-}
-
-// end erases the line.
-func (l *statusLine) end() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.tell("")
 }

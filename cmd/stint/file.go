@@ -9,6 +9,13 @@ import (
 	"path/filepath"
 )
 
+func openInput(name string, stdin io.Reader) (io.ReadCloser, error) {
+	if name == "-" {
+		return io.NopCloser(stdin), nil
+	}
+	return os.Open(name)
+}
+
 // writeWhole writes a file in one step: its name has either the old content, or the new one, complete and on disk.
 func writeWhole(name string, mode fs.FileMode, write func(io.Writer) error) error {
 	dir := filepath.Dir(name)

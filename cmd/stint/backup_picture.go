@@ -1,0 +1,63 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"time"
+
+	"connectrpc.com/connect"
+
+	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
+	"github.com/stint-io/stint/api/gen/stint/v1/stintv1connect"
+)
+
+// pictureSilent is how long a node may send nothing.
+const pictureSilent = 30 * time.Second
+
+// sentPicture is a snapshot from a node. Its first chunk has arrived.
+type sentPicture struct {
+	stream *connect.ServerStreamForClient[stintv1.BackupChunk]
+	cancel context.CancelFunc
+	watch  *time.Timer
+}
+
+func openPicture(ctx context.Context, client *http.Client, addr, name string) (*sentPicture, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	p := &sentPicture{cancel: cancel, watch: time.AfterFunc(pictureSilent, cancel)}
+	stream, err := stintv1connect.NewClusterServiceClient(client, addr).Backup(ctx,
+		connect.NewRequest(&stintv1.BackupRequest{Shard: name}))
+	if err != nil {
+		p.close()
+		return nil, err
+	}
+	p.stream = stream
+	if !stream.Receive() {
+		err := cmp.Or(stream.Err(), errNoPicture)
+		p.close()
+		return nil, err
+	}
+	return p, nil
+}
+
+var errNoPicture = errors.New("the node sent nothing")
+
+func (p *sentPicture) copyTo(out io.Writer) error {
+	for more := true; more; more = p.stream.Receive() {
+		p.watch.Reset(pictureSilent)
+		if _, err := out.Write(p.stream.Msg().Data); err != nil {
+			return err
+		}
+	}
+	return p.stream.Err()
+}
+
+func (p *sentPicture) close() {
+	p.watch.Stop()
+	p.cancel()
+	if p.stream != nil {
+		p.stream.Close()
+	}
+}
