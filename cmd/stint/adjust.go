@@ -7,11 +7,11 @@ import (
 )
 
 type adjustCommand struct {
-	target
+	entry
 	Action string `arg:"" optional:"" name:"action" help:"reset: nothing is used, and failures and lockout are cleared; holds, an override and a block by hand stay. set N: N units are used. add N: N more are; add -5 takes 5 away. block DURATION or TIME: deny everything until then. unblock: end every block, and clear failures and lockout." enum:"reset,set,add,block,unblock," default:""`
 	Value  string `arg:"" optional:"" help:"Of set, add and block."`
 	Limit  string `help:"Only this limit of the policy."`
-	byHand
+	auditFlags
 	asking
 }
 
@@ -62,7 +62,7 @@ func (c *adjustCommand) setOp(m *stintv1.AdjustRequest) error {
 		}
 		m.Op = &stintv1.AdjustRequest_AddUsed{AddUsed: units}
 	case "block":
-		until, err := c.untilOf(c.target, c.Value)
+		until, err := c.untilOf(c.entry, c.Value)
 		if err != nil {
 			return err
 		}

@@ -51,13 +51,13 @@ func (c *applyCommand) put(s streams, set *policy.Set) (err error) {
 		Rekey:           c.Rekey,
 	}
 	if c.IfChanged {
-		if same, err := c.inForce(s, request); same || err != nil {
+		if same, err := c.changesNothing(s, request); same || err != nil {
 			return err
 		}
 	}
 	told := c.json()
 	if !c.DryRun && !c.Prune { // with --prune the server refuses what --rekey would allow
-		if told, err = c.mayLose(s, request); err != nil {
+		if told, err = c.confirmLosses(s, request); err != nil {
 			return err
 		}
 	}
@@ -87,34 +87,34 @@ func (c *applyCommand) apply(request *stintv1.ApplyRequest) (*stintv1.ApplyRespo
 		c.policies().Apply, request)
 }
 
-// inForce reports whether a file would change nothing, and prints that.
-func (c *applyCommand) inForce(s streams, request *stintv1.ApplyRequest) (same bool, err error) {
-	response, err := c.look(request)
+// changesNothing reports whether a file would change nothing, and prints that.
+func (c *applyCommand) changesNothing(s streams, request *stintv1.ApplyRequest) (same bool, err error) {
+	response, err := c.dryRun(request)
 	if err != nil || len(response.Changes)+len(response.RuleChanges)+len(response.RekeyedNamespaces) > 0 {
 		return false, err
 	}
 	if c.json() {
 		return true, printJSON(s, response)
 	}
-	fmt.Fprintln(s.out, sameAs(response.Version))
+	fmt.Fprintln(s.out, nothingDiffers(response.Version))
 	return true, nil
 }
 
-// look returns the changes that a request would make.
-func (c *applyCommand) look(request *stintv1.ApplyRequest) (*stintv1.ApplyResponse, error) {
+// dryRun returns the changes that a request would make.
+func (c *applyCommand) dryRun(request *stintv1.ApplyRequest) (*stintv1.ApplyResponse, error) {
 	return c.apply(&stintv1.ApplyRequest{Policies: request.Policies, Rules: request.Rules,
 		ExpectedVersion: request.ExpectedVersion, DryRun: true})
 }
 
-func sameAs(version uint64) string {
+func nothingDiffers(version uint64) string {
 	return fmt.Sprintf("nothing differs from policies version %d", version)
 }
 
-// mayLose looks up the changes of the file, and checks that missing policies may end and that the keys of namespaces
-// may become new. It then restricts the request to the version that was compared, so that nothing ends without notice.
-// told reports whether the changes are already printed.
-func (c *applyCommand) mayLose(s streams, request *stintv1.ApplyRequest) (told bool, err error) {
-	response, err := c.look(request)
+// confirmLosses looks up the changes of the file, and checks that missing policies may end and that the keys of
+// namespaces may become new. It then restricts the request to the version that was compared, so that nothing ends
+// without notice. told reports whether the changes are already printed.
+func (c *applyCommand) confirmLosses(s streams, request *stintv1.ApplyRequest) (told bool, err error) {
+	response, err := c.dryRun(request)
 	if err != nil {
 		return false, err
 	}
@@ -130,7 +130,7 @@ func (c *applyCommand) mayLose(s streams, request *stintv1.ApplyRequest) (told b
 	if err := printChanges(diff, response); err != nil {
 		return true, err
 	}
-	if !s.asks() || c.File == "-" {
+	if !s.canPrompt() || c.File == "-" {
 		var fates, remedies []string
 		for _, loss := range losses {
 			fates, remedies = append(fates, loss.fate), append(remedies, loss.remedy)
@@ -166,8 +166,8 @@ func (c *applyCommand) losses(response *stintv1.ApplyResponse) (losses []loss) {
 		}
 	}
 	if len(ended) > 0 && !c.Prune {
-		losses = append(losses, loss{fmt.Sprintf("%s not in %s and would end: %s", areNot(len(ended), rules), c.File,
-			strings.Join(ended, ", ")),
+		losses = append(losses, loss{fmt.Sprintf("%s not in %s and would end: %s", countEnded(len(ended), rules),
+			c.File, strings.Join(ended, ", ")),
 			"add --prune if they are to end, or add them to the file (stint policies -o yaml prints what is in force)"})
 	}
 	if rekeyed := response.RekeyedNamespaces; len(rekeyed) > 0 && !c.Rekey {
@@ -179,7 +179,7 @@ func (c *applyCommand) losses(response *stintv1.ApplyResponse) (losses []loss) {
 	return losses
 }
 
-func areNot(ended, rules int) string {
+func countEnded(ended, rules int) string {
 	switch {
 	case ended > 1 && rules > 0:
 		return fmt.Sprintf("%d policies and rules are", ended)
@@ -212,7 +212,7 @@ func (c *applyCommand) summary(r *stintv1.ApplyResponse) string {
 	counts := fmt.Sprintf("%d added, %d changed, %d ended", added, changed, ended)
 	switch {
 	case c.DryRun && len(r.Changes)+len(r.RuleChanges) == 0:
-		return sameAs(r.Version)
+		return nothingDiffers(r.Version)
 	case c.DryRun:
 		return fmt.Sprintf("would be %s; policies version %d stays in force", counts, r.Version)
 	}

@@ -8,8 +8,8 @@ import (
 	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
 )
 
-// byHand has the flags of every command that changes a key by hand.
-type byHand struct {
+// auditFlags has the flags of every command that changes a key by hand.
+type auditFlags struct {
 	Note  string `help:"Why, for the audit log."`
 	Actor string `help:"Who, for the audit log." env:"STINT_ACTOR,USER"`
 	ID    string `help:"Idempotency id: asked again with it, the same request is done once."`
@@ -44,8 +44,8 @@ func (c *auditCommand) Run(s streams) error {
 	return nil
 }
 
-// changed names the object of a change: a key under a policy, the policies themselves, or the cluster.
-func changed(r *stintv1.AuditRecord) string {
+// auditObject names the object of a change: a key under a policy, the policies themselves, or the cluster.
+func auditObject(r *stintv1.AuditRecord) string {
 	switch {
 	case r.Policy == "" && strings.HasPrefix(r.Deed, "token "):
 		return r.Key
@@ -70,7 +70,7 @@ func printAudit(s streams, records []*stintv1.AuditRecord) {
 	table := newTable(streams{out: &text})
 	fmt.Fprintln(table, "TIME\tWHO\tACTION\tON")
 	for _, r := range records {
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\n", instant(r.At), r.Actor, r.Deed, changed(r))
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\n", instant(r.At), r.Actor, r.Deed, auditObject(r))
 	}
 	table.Flush()
 	lines := strings.SplitAfter(text.String(), "\n")

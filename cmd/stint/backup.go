@@ -83,7 +83,7 @@ func (c *backupCommand) save(ctx context.Context, b *backupRun, begun time.Time)
 			err = out.Flush()
 		}
 	default:
-		err = writeWhole(c.File, 0o600, write)
+		err = writeAtomically(c.File, 0o600, write)
 	}
 	return bytes, err
 }

@@ -28,7 +28,7 @@ func (d backupDir) add(begun time.Time, write func(io.Writer) error) error {
 		return err
 	}
 	name := d.file(begun)
-	if err := writeWhole(name, 0o600, write); err != nil {
+	if err := writeAtomically(name, 0o600, write); err != nil {
 		return err
 	}
 	if _, err := backup.OnFile(name, backup.Read); err != nil {
@@ -51,7 +51,7 @@ func (d backupDir) prune(s streams, cluster string, newest time.Time, keep time.
 		if err != nil || !entry.Type().IsRegular() || name == d.file(newest) || newest.Sub(begun) <= keep {
 			continue
 		}
-		if err = isOld(name, cluster, newest, keep); err == nil {
+		if err = isOldBackup(name, cluster, newest, keep); err == nil {
 			err = os.Remove(name)
 		}
 		if err != nil {
@@ -60,8 +60,8 @@ func (d backupDir) prune(s streams, cluster string, newest time.Time, keep time.
 	}
 }
 
-// isOld returns nil if a file is a backup of a cluster that is older than keep, else the reason why it is not.
-func isOld(name, cluster string, newest time.Time, keep time.Duration) error {
+// isOldBackup returns nil if a file is a backup of a cluster that is older than keep, else the reason why it is not.
+func isOldBackup(name, cluster string, newest time.Time, keep time.Duration) error {
 	switch header, err := backup.OnFile(name, backup.ReadHeader); {
 	case err != nil:
 		return err

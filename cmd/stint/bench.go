@@ -38,14 +38,14 @@ func (c *benchCommand) Run(s streams) error {
 	}
 	var progress func(bench.Progress)
 	if s.live() {
-		progress = func(p bench.Progress) { overwrite(s.err, progressLine(p)) }
+		progress = func(p bench.Progress) { overwrite(s.err, benchProgress(p)) }
 	}
 	report, err := bench.Run(ctx, plan, progress)
 	s.tell("")
 	if err != nil {
 		return c.explain(ctx, err)
 	}
-	if err = show(s, c.output, report, nil, printReport); err == nil && !report.Verdict.OK {
+	if err = show(s, c.output, report, nil, printBenchReport); err == nil && !report.Verdict.OK {
 		err = errors.New(report.Verdict.Text)
 	}
 	return err
@@ -84,7 +84,7 @@ func (c *benchCommand) plan() (p bench.Plan, err error) {
 	return p, err
 }
 
-func progressLine(p bench.Progress) string {
+func benchProgress(p bench.Progress) string {
 	done := 0.0
 	switch {
 	case p.Count > 0:
@@ -96,8 +96,8 @@ func progressLine(p bench.Progress) string {
 		p.Elapsed.Seconds(), p.ChecksPerSecond, p.Admitted, p.Denied, p.Failed)
 }
 
-// printReport writes the measurements as text.
-func printReport(s streams, r *bench.Report) {
+// printBenchReport writes the measurements as text.
+func printBenchReport(s streams, r *bench.Report) {
 	keys := "one hot key"
 	if r.Keys > 1 {
 		keys = fmt.Sprintf("%d keys", r.Keys)
@@ -123,7 +123,7 @@ func printReport(s streams, r *bench.Report) {
 		fmt.Fprintf(table, "on the servers\t%.1f requests decided together\t%s\n", r.MeanBatch, forwardedText(r))
 	}
 	table.Flush()
-	printTrouble(s, r)
+	printBenchErrors(s, r)
 	fmt.Fprintf(s.out, "\n%s\n", r.Verdict.Text)
 }
 
@@ -134,8 +134,8 @@ func forwardedText(r *bench.Report) string {
 	return fmt.Sprintf("%.0f %% forwarded to their owner, %.1f together", 100*r.ForwardedShare, r.MeanFrame)
 }
 
-// printTrouble lists every kind of failure with an example.
-func printTrouble(s streams, r *bench.Report) {
+// printBenchErrors lists every kind of failure with an example.
+func printBenchErrors(s streams, r *bench.Report) {
 	if r.Unsent > 0 {
 		fmt.Fprintf(s.out, "%d calls were due and never sent: the server could not keep the rate, "+
 			"or --callers is too low\n", r.Unsent)

@@ -207,5 +207,5 @@ func writeCertificate(
 }
 
 func writePEM(name string, mode fs.FileMode, block *pem.Block) error {
-	return writeWhole(name, mode, func(w io.Writer) error { return pem.Encode(w, block) })
+	return writeAtomically(name, mode, func(w io.Writer) error { return pem.Encode(w, block) })
 }

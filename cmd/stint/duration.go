@@ -29,7 +29,7 @@ var durations = kong.TypeMapper(reflect.TypeFor[time.Duration](),
 
 // untilOf reads an instant, or a duration that begins now. Now is the time of the key's shard, with which the end is
 // compared: this machine's clock may be wrong.
-func (r remote) untilOf(t target, text string) (*timestamppb.Timestamp, error) {
+func (r remote) untilOf(e entry, text string) (*timestamppb.Timestamp, error) {
 	if at, err := time.Parse(time.RFC3339, text); err == nil {
 		return timestamppb.New(at), nil
 	}
@@ -37,7 +37,7 @@ func (r remote) untilOf(t target, text string) (*timestamppb.Timestamp, error) {
 	if err != nil || length <= 0 {
 		return nil, usagef("%s: is no duration, as 2h or 90d, and no time, as 2030-01-01T00:00:00Z", text)
 	}
-	now, err := r.get(t.get())
+	now, err := r.get(e.get())
 	if err != nil {
 		return nil, err
 	}

@@ -34,12 +34,12 @@ func TestVerifyWithAnExportedAddress(t *testing.T) {
 	t.Setenv("STINT_ADDR", "10.0.0.1:7400,10.0.0.2:7400")
 	base := verifyCommand{Workers: 1, Keys: 1, Duration: time.Second}
 	alone := base
-	if err := alone.settleFlags(); err != nil || alone.Local != 3 || len(alone.Addr) > 0 {
+	if err := alone.completeFlags(); err != nil || alone.Local != 3 || len(alone.Addr) > 0 {
 		t.Errorf("%v: %d nodes, %q", err, alone.Local, alone.Addr)
 	}
 	named := base
 	named.Policy = "verify"
-	if err := named.settleFlags(); err != nil || named.Local != 0 || len(named.Addr) != 2 {
+	if err := named.completeFlags(); err != nil || named.Local != 0 || len(named.Addr) != 2 {
 		t.Errorf("%v: %d nodes, %q", err, named.Local, named.Addr)
 	}
 }

@@ -2,23 +2,23 @@ package main
 
 import stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
 
-// target is the key of a command.
-type target struct {
+// entry is the key of a command.
+type entry struct {
 	Policy    string `arg:"" help:"Name of the policy."`
 	Key       string `arg:"" help:"What is counted, as in user:42."`
 	Namespace string `help:"Default: the server's."`
 }
 
 // get asks for the state of the key.
-func (t target) get() *stintv1.GetRequest {
-	return &stintv1.GetRequest{Namespace: t.Namespace, Entries: []*stintv1.Entry{{Policy: t.Policy, Key: t.Key}}}
+func (e entry) get() *stintv1.GetRequest {
+	return &stintv1.GetRequest{Namespace: e.Namespace, Entries: []*stintv1.Entry{{Policy: e.Policy, Key: e.Key}}}
 }
 
-func (t target) String() string { return t.Policy + " on " + t.Key }
+func (e entry) String() string { return e.Policy + " on " + e.Key }
 
-// entries has the keys that a command decides together: the target and further pairs.
+// entries has the keys that a command decides together: one entry and further pairs.
 type entries struct {
-	target
+	entry
 	More []string `arg:"" optional:"" name:"policy-key" help:"Further policies and keys, decided together with the first: all or none."`
 	Cost []uint64 `help:"Units to spend: one number for all keys, or one for each, separated by commas." default:"1"`
 	Tier []string `help:"Tier of each key, in their order, separated by commas. Default: the key's own, else the policy's."`
@@ -48,7 +48,7 @@ func (e entries) messages() ([]*stintv1.Entry, error) {
 }
 
 func (e entries) String() string {
-	text := e.target.String()
+	text := e.entry.String()
 	for i := 0; i+1 < len(e.More); i += 2 {
 		text += ", " + e.More[i] + " on " + e.More[i+1]
 	}

@@ -16,8 +16,8 @@ func openInput(name string, stdin io.Reader) (io.ReadCloser, error) {
 	return os.Open(name)
 }
 
-// writeWhole writes a file in one step: its name has either the old content, or the new one, complete and on disk.
-func writeWhole(name string, mode fs.FileMode, write func(io.Writer) error) error {
+// writeAtomically writes a file in one step: its name has either the old content, or the new one, complete and on disk.
+func writeAtomically(name string, mode fs.FileMode, write func(io.Writer) error) error {
 	dir := filepath.Dir(name)
 	draft, err := os.CreateTemp(dir, "."+filepath.Base(name)+".*.part") // with mode 0600
 	if err != nil {

@@ -7,7 +7,7 @@ import (
 )
 
 type getCommand struct {
-	target
+	entry
 	StaleOK bool   `name:"stale-ok" help:"The node that is asked may answer from its own replica, which may be behind; it says by how much."`
 	Tier    string `help:"Default: the key's own, else the policy's."`
 	Explain bool   `help:"Tell in words what would be decided now, and why. Nothing is counted, and the exit code does not tell the decision: check --peek does."`
@@ -20,7 +20,7 @@ func (c *getCommand) Run(s streams) error {
 	if c.Explain {
 		return c.describe(s)
 	}
-	request := c.target.get()
+	request := c.entry.get()
 	request.StaleOk, request.Entries[0].Tier = c.StaleOK, c.Tier
 	answer, err := c.remote.get(request)
 	return show(s, c.output, answer, err, printKey)
@@ -52,6 +52,6 @@ func (c *getCommand) describe(s streams) error {
 		Explain:   true,
 		Entries:   []*stintv1.Entry{{Policy: c.Policy, Key: c.Key, Cost: &c.Cost, Tier: c.Tier}},
 	}
-	return asked(s, c.asking, "get "+c.target.String(), "", c.limits().Check, request,
+	return asked(s, c.asking, "get "+c.entry.String(), "", c.limits().Check, request,
 		func(s streams, m *stintv1.CheckResponse) { fmt.Fprintln(s.out, m.GetDecision().GetExplanation()) })
 }

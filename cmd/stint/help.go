@@ -13,8 +13,8 @@ import (
 //go:embed help.txt
 var helpText string
 
-// details adds the sections of help.txt to the help of the commands.
-var details = kong.PostBuild(func(k *kong.Kong) error {
+// helpDetails adds the sections of help.txt to the help of the commands.
+var helpDetails = kong.PostBuild(func(k *kong.Kong) error {
 	addDetails(k.Model.Node, "stint")
 	return nil
 })

@@ -6,8 +6,8 @@ import (
 	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
 )
 
-// listing has the flags of the commands that list keys.
-type listing struct {
+// keyListing has the flags of the commands that list keys.
+type keyListing struct {
 	Prefix    string `help:"Only keys that begin so." placeholder:"TEXT"`
 	Policy    string `help:"Only keys of this policy." placeholder:"NAME"`
 	Namespace string `help:"Default: the server's."`
@@ -23,7 +23,7 @@ type keysCommand struct {
 	Forget forgetCommand   `cmd:"" help:"Delete all data of one key (right to erasure)."`
 }
 
-type keysListCommand struct{ listing }
+type keysListCommand struct{ keyListing }
 
 // Run lists keys.
 func (c *keysListCommand) Run(s streams) error {
@@ -33,7 +33,7 @@ func (c *keysListCommand) Run(s streams) error {
 }
 
 // list follows the pages and prints them as one. request says which keys.
-func (l *listing) list(
+func (l *keyListing) list(
 	s streams, what string, request *stintv1.ListKeysRequest, head string, rows func(*stintv1.KeptKey) [][]any,
 ) error {
 	all := &stintv1.ListKeysResponse{NextCursor: l.Cursor}
@@ -60,7 +60,7 @@ func (l *listing) list(
 }
 
 // page fetches one page. If a node refuses because it has no replica of a shard, page asks the others.
-func (l *listing) page(what string, m *stintv1.ListKeysRequest) (*stintv1.ListKeysResponse, error) {
+func (l *keyListing) page(what string, m *stintv1.ListKeysRequest) (*stintv1.ListKeysResponse, error) {
 	answer, err := ask(l.remote, what, "", l.observe().ListKeys, m)
 	if connect.CodeOf(err) != connect.CodeUnavailable || !connect.IsWireError(err) || l.DataDir != "" {
 		return answer, err

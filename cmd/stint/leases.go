@@ -6,7 +6,7 @@ import (
 	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
 )
 
-type leasesCommand struct{ listing }
+type leasesCommand struct{ keyListing }
 
 // Run lists the leases.
 func (c *leasesCommand) Run(s streams) error {

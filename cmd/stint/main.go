@@ -36,7 +36,8 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	parser, err := kong.New(modelOf(args[0]), kong.Name("stint"), kong.Writers(raw(stdout), raw(stderr)),
 		kong.Description(description),
 		kong.Exit(func(code int) { exited = code }), kong.Resolvers(config), durations,
-		groups, details, kong.ConfigureHelp(kong.HelpOptions{Compact: true, NoExpandSubcommands: true, WrapUpperBound: 120}))
+		groups, helpDetails,
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true, NoExpandSubcommands: true, WrapUpperBound: 120}))
 	if err != nil {
 		panic(err) // the command line's definition is malformed: a bug in this package
 	}

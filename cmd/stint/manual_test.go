@@ -74,7 +74,7 @@ func TestTheHelpIsThatOfCommands(t *testing.T) {
 func newManual(t *testing.T) *manual {
 	t.Helper()
 	parser, err := kong.New(&commandLine{}, kong.Name("stint"), kong.Description(description), durations, groups,
-		details)
+		helpDetails)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -18,7 +18,7 @@ type overrideCommand struct {
 }
 
 type overrideSetCommand struct {
-	target
+	entry
 	Tier   string            `help:"A tier of the policy, in the place of its default."`
 	Quota  map[string]uint64 `help:"Quota of a limit, as daily=500." placeholder:"LIMIT=N"`
 	Refill map[string]uint64 `help:"Tokens that come back to a token bucket in each period." placeholder:"LIMIT=N"`
@@ -26,7 +26,7 @@ type overrideSetCommand struct {
 	For    string            `help:"How long the key has it, as 168h or 7d. Default: until it is deleted." xor:"end" placeholder:"DURATION"`
 	Until  string            `help:"Until when the key has it, as 2030-01-01T00:00:00Z." xor:"end" placeholder:"TIME"`
 	Delete bool              `help:"The key has the policy's numbers again."`
-	byHand
+	auditFlags
 	asking
 }
 
@@ -47,7 +47,7 @@ func (c *overrideSetCommand) Run(s streams) error {
 		Limits: c.numbers(), Note: c.Note, IdempotencyId: c.ID}
 	if end := c.For + c.Until; end != "" {
 		var err error
-		if request.ExpiresAt, err = c.untilOf(c.target, end); err != nil {
+		if request.ExpiresAt, err = c.untilOf(c.entry, end); err != nil {
 			return err
 		}
 	}
@@ -108,13 +108,13 @@ func (c *overrideSetCommand) delete(s streams) error {
 
 // printState shows the key's current limits.
 func (c *overrideSetCommand) printState(s streams) error {
-	answer, err := c.remote.get(c.target.get())
+	answer, err := c.remote.get(c.entry.get())
 	return show(s, c.output, answer, err, func(s streams, m *stintv1.GetResponse) {
 		printChanged(s, m.Limits, m.Leases, m.At)
 	})
 }
 
-type overrideListCommand struct{ listing }
+type overrideListCommand struct{ keyListing }
 
 // Run lists the keys with an override.
 func (c *overrideListCommand) Run(s streams) error {

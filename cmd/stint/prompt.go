@@ -7,13 +7,13 @@ import (
 	"strings"
 )
 
-// asks reports whether the command can prompt: stdin and stderr are terminals.
-func (s streams) asks() bool { return s.live() && terminal(s.in) != nil }
+// canPrompt reports whether the command can prompt: stdin and stderr are terminals.
+func (s streams) canPrompt() bool { return s.live() && terminal(s.in) != nil }
 
 // consent prompts, and returns an error unless the answer is yes. refusal says that nothing was done.
 func (s streams) consent(question, refusal string) error {
 	switch {
-	case !s.asks():
+	case !s.canPrompt():
 		return errors.New(refusal + ": read the above and add --yes")
 	case !s.agrees(question):
 		return errors.New(refusal)

@@ -49,7 +49,7 @@ func (c *recoverCommand) Run(s streams) (err error) {
 	if c.DryRun {
 		return nil
 	}
-	if err := writeWhole(c.File, 0o600, func(w io.Writer) error { return write(w) }); err != nil {
+	if err := writeAtomically(c.File, 0o600, func(w io.Writer) error { return write(w) }); err != nil {
 		return fmt.Errorf("recover: %w", err)
 	}
 	if c.Part {

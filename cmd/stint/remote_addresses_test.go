@@ -61,12 +61,12 @@ func TestATimeoutThatIsOverIsRefused(t *testing.T) {
 func TestVerifyAsksAHostThatHasNoPort(t *testing.T) {
 	c := verifyCommand{Addr: []string{"node-1", " ::1", "http://node-2/"}, Policy: "p", Workers: 1, Keys: 1,
 		Duration: time.Second}
-	if err := c.settleFlags(); err != nil ||
+	if err := c.completeFlags(); err != nil ||
 		strings.Join(c.Addr, " ") != "http://node-1:7400 http://[::1]:7400 http://node-2" {
 		t.Errorf("%q, %v", c.Addr, err)
 	}
 	c.Addr = []string{"gopher://x"}
-	if err := c.settleFlags(); !isUsage(err) {
+	if err := c.completeFlags(); !isUsage(err) {
 		t.Errorf("gopher: %v", err)
 	}
 }

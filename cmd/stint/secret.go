@@ -21,7 +21,7 @@ type secretListCommand struct {
 
 // Run lists the secrets.
 func (c *secretListCommand) Run(s streams) error {
-	answer, err := c.remote.sealing("secret list")
+	answer, err := c.remote.sealingSecrets("secret list")
 	return show(s, c.output, answer, err, printSecrets)
 }
 
@@ -34,8 +34,8 @@ func printSecrets(s streams, m *stintv1.ListSecretsResponse) {
 	}
 }
 
-// sealing fetches the secrets on behalf of a command.
-func (r remote) sealing(command string) (*stintv1.ListSecretsResponse, error) {
+// sealingSecrets fetches the secrets on behalf of a command.
+func (r remote) sealingSecrets(command string) (*stintv1.ListSecretsResponse, error) {
 	return ask(r, command, "", r.secrets().List, &stintv1.ListSecretsRequest{})
 }
 
@@ -72,7 +72,7 @@ func (c *secretRotateCommand) Run(s streams) error {
 	number := answer.Number
 	if c.Wait > 0 {
 		err := awaitEnd(s, "secret rotate", c.Wait, "stint cluster secret", func() (string, error) {
-			m, err := c.remote.sealing("secret rotate")
+			m, err := c.remote.sealingSecrets("secret rotate")
 			if err != nil || rotated(m, number) {
 				return "", err
 			}

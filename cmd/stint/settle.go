@@ -22,9 +22,9 @@ type settleCommand struct {
 	asking
 }
 
-// done maps each action to the word for its effect.
-var done = map[string]string{"commit": "committed", "cancel": "cancelled", "extend": "extended", "success": "success",
-	"failed": "failed"}
+// settledText maps each action to the word for its effect.
+var settledText = map[string]string{"commit": "committed", "cancel": "cancelled", "extend": "extended",
+	"success": "success", "failed": "failed"}
 
 // Run settles a hold or a decision and prints the state after it.
 func (c *settleCommand) Run(s streams) error {
@@ -46,7 +46,7 @@ func (c *settleCommand) settle(m *stintv1.SettleRequest) (*stintv1.SettleRespons
 }
 
 func (c *settleCommand) print(s streams, m *stintv1.SettleResponse) {
-	d, line := m.GetDecision(), done[c.Action]
+	d, line := m.GetDecision(), settledText[c.Action]
 	if d.GetHoldExpiresAt() != nil {
 		line += " until " + instant(d.GetHoldExpiresAt())
 	}

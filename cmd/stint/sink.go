@@ -48,11 +48,11 @@ func (c *sinkCreateCommand) Run(s streams) error {
 	}
 	return asked(s, c.asking, "sink create "+c.Name,
 		"it may have been made: stint sink list shows it; delete it and make it again", c.sinks().Create, request,
-		printSecret)
+		printSinkSecret)
 }
 
-// printSecret prints the secret of a sink, if there is one.
-func printSecret[M interface{ GetSecret() string }](s streams, m M) {
+// printSinkSecret prints the secret of a sink, if there is one.
+func printSinkSecret[M interface{ GetSecret() string }](s streams, m M) {
 	if secret := m.GetSecret(); secret != "" {
 		fmt.Fprintln(s.out, secret)
 		fmt.Fprintln(s.err, "This is shown once: give it to the receiver, which verifies signatures with it.")
@@ -139,7 +139,7 @@ func (c *sinkRotateCommand) Run(s streams) error {
 	}
 	request := &stintv1.RotateSinkRequest{Name: c.Name, Overlap: durationpb.New(c.Overlap), ApiKey: key}
 	return asked(s, c.asking, "sink rotate "+c.Name, "it may have been done: rotate it again", c.sinks().Rotate,
-		request, printSecret)
+		request, printSinkSecret)
 }
 
 // namedSink has the flags of the commands that change the state of one sink.

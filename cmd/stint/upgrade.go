@@ -40,12 +40,12 @@ func printLevels(s streams, m *stintv1.UpgradeStatusResponse) {
 		if n.Alive {
 			heard = "now"
 		}
-		return []any{n.Id, dash(n.Version), span(n.Min, n.Max), n.Kept, heard}
+		return []any{n.Id, dash(n.Version), levelSpan(n.Min, n.Max), n.Kept, heard}
 	})
 }
 
-// span returns "1" or "1 to 2".
-func span(from, to uint32) string {
+// levelSpan returns "1" or "1 to 2".
+func levelSpan(from, to uint32) string {
 	if from == to {
 		return fmt.Sprint(from)
 	}
@@ -57,15 +57,15 @@ func levelLine(m *stintv1.UpgradeStatusResponse) string {
 	line := fmt.Sprintf("feature level %d", m.Level)
 	switch {
 	case m.RisingTo != 0:
-		line += fmt.Sprintf(", rising to %d: %s", m.RisingTo, waitsFor(m))
+		line += fmt.Sprintf(", rising to %d: %s", m.RisingTo, riseWaitsFor(m))
 	case m.KnownByAll <= m.Level:
-		if newest := newestOf(m); newest > m.Level {
+		if newest := newestLevel(m); newest > m.Level {
 			line += fmt.Sprintf(": not all nodes know %d", newest)
 		} else {
 			line += ": the newest that its nodes know"
 		}
 	case m.RisesAt != nil:
-		line += fmt.Sprintf(": all nodes know %d, the cluster rises %s", m.KnownByAll, at(m.RisesAt))
+		line += fmt.Sprintf(": all nodes know %d, the cluster rises %s", m.KnownByAll, riseText(m.RisesAt))
 	}
 	if m.Pinned != 0 {
 		line += fmt.Sprintf(" (pinned at %d)", m.Pinned)
@@ -73,18 +73,18 @@ func levelLine(m *stintv1.UpgradeStatusResponse) string {
 	return line
 }
 
-// at formats when the cluster rises to the level that all nodes know. If the time has come, or an operator has asked
-// for the rise, a node is away.
-func at(t *timestamppb.Timestamp) string {
+// riseText formats when the cluster rises to the level that all nodes know. If the time has come, or an operator has
+// asked for the rise, a node is away.
+func riseText(t *timestamppb.Timestamp) string {
 	if left := time.Until(t.AsTime()).Round(time.Second); left > 0 {
 		return "in " + left.String() + ", or at `stint cluster upgrade finish`"
 	}
 	return "when all of them answer"
 }
 
-// waitsFor names the nodes that are not yet ready for the next level: their data directories are below it, or they do
-// not answer.
-func waitsFor(m *stintv1.UpgradeStatusResponse) string {
+// riseWaitsFor names the nodes that are not yet ready for the next level: their data directories are below it, or they
+// do not answer.
+func riseWaitsFor(m *stintv1.UpgradeStatusResponse) string {
 	var waiting []string
 	for _, n := range m.Nodes {
 		if n.Kept < m.RisingTo || !n.Alive {
@@ -97,7 +97,7 @@ func waitsFor(m *stintv1.UpgradeStatusResponse) string {
 	return "waiting for " + strings.Join(waiting, ", ")
 }
 
-func newestOf(m *stintv1.UpgradeStatusResponse) (newest uint32) {
+func newestLevel(m *stintv1.UpgradeStatusResponse) (newest uint32) {
 	for _, n := range m.Nodes {
 		newest = max(newest, n.Max)
 	}

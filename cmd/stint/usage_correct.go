@@ -7,12 +7,12 @@ import (
 )
 
 type usageCorrectCommand struct {
-	target
+	entry
 	Units  int64  `arg:"" help:"Units to add to the bill; -500 takes 500 away."`
 	Period string `help:"The period: its start, or a year, a month or a day in which it alone starts, as 2026-10. Default: the one that is open." placeholder:"PERIOD"`
 	New    bool   `help:"The policy has never billed this key: bill it for the first time. Without it a mistyped key is refused."`
 	Meter  string `help:"The meter. Default: the one that the policy has." placeholder:"NAME"`
-	byHand
+	auditFlags
 	asking
 }
 

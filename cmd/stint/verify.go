@@ -41,7 +41,7 @@ type verifyCommand struct {
 
 // Run verifies and prints the result.
 func (c *verifyCommand) Run(s streams) error {
-	if err := c.settleFlags(); err != nil {
+	if err := c.completeFlags(); err != nil {
 		return err
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
@@ -69,9 +69,9 @@ const faultMove = "move"
 // faultNames has the valid values of --faults; the others are each a testcluster.Fault.
 var faultNames = []string{"kill", "kill-all", "pause", "cut", "restart", faultMove}
 
-// settleFlags sets defaults and rejects invalid flags.
-func (c *verifyCommand) settleFlags() error {
-	if err := c.settleFaults(); err != nil {
+// completeFlags sets defaults and rejects invalid flags.
+func (c *verifyCommand) completeFlags() error {
+	if err := c.completeFaults(); err != nil {
 		return err
 	}
 	if env := os.Getenv("STINT_ADDR"); len(c.Addr) == 0 && c.Policy != "" && env != "" {
@@ -109,8 +109,8 @@ func (c *verifyCommand) settleFlags() error {
 	return nil
 }
 
-// settleFaults rejects unknown faults. It takes the number of faults out of their names.
-func (c *verifyCommand) settleFaults() error {
+// completeFaults rejects unknown faults. It takes the number of faults out of their names.
+func (c *verifyCommand) completeFaults() error {
 	if slices.Equal(c.Faults, []string{"none"}) {
 		c.Faults = nil
 	}

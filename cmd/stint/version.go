@@ -16,15 +16,15 @@ type versionCommand struct{ output }
 
 // build describes this program.
 type build struct {
-	Version  string `json:"version"`
-	Revision string `json:"revision,omitempty"`
-	Go       string `json:"go"`
-	Platform string `json:"platform"`
-	Levels   levels `json:"featureLevels"`
+	Version  string      `json:"version"`
+	Revision string      `json:"revision,omitempty"`
+	Go       string      `json:"go"`
+	Platform string      `json:"platform"`
+	Levels   buildLevels `json:"featureLevels"`
 }
 
-// levels are the feature levels of the formats that this program reads.
-type levels struct {
+// buildLevels are the feature levels of the formats that this program reads.
+type buildLevels struct {
 	Oldest shard.Level `json:"oldest"`
 	Newest shard.Level `json:"newest"`
 }
@@ -32,7 +32,7 @@ type levels struct {
 // Run prints the version and the levels of this program.
 func (c versionCommand) Run(s streams) error {
 	b := build{version(), revision, runtime.Version(), runtime.GOOS + "/" + runtime.GOARCH,
-		levels{shard.LevelFirst, shard.LevelNewest}}
+		buildLevels{shard.LevelFirst, shard.LevelNewest}}
 	if recorded, ok := debug.ReadBuildInfo(); ok && b.Revision == "" {
 		for _, setting := range recorded.Settings {
 			if setting.Key == "vcs.revision" {

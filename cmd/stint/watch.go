@@ -81,18 +81,18 @@ func (c *watchCommand) print(s streams, e *stintv1.Event) {
 	case e.Decision != nil:
 		fmt.Fprintln(s.out, decisionLine(e))
 	case e.Threshold != nil:
-		fmt.Fprintf(s.out, "%s  %s of %s/%s, silent %s\n", lineHead(e, "threshold"), thresholdText(e.Threshold),
+		fmt.Fprintf(s.out, "%s  %s of %s/%s, silent %s\n", eventHead(e, "threshold"), thresholdText(e.Threshold),
 			e.Policy, e.Threshold.Limit, silentText(e.Threshold, e.At))
 	case e.Lockout != nil:
-		fmt.Fprintf(s.out, "%s  level %d, for %s\n", lineHead(e, "lockout"), e.Lockout.Level,
+		fmt.Fprintf(s.out, "%s  level %d, for %s\n", eventHead(e, "lockout"), e.Lockout.Level,
 			roughly(e.Lockout.BlockedUntil.AsTime().Sub(e.At.AsTime())))
 	case e.Change != nil:
 		fmt.Fprintln(s.out, changeLine(e))
 	}
 }
 
-// lineHead formats when what happened, and to which key.
-func lineHead(e *stintv1.Event, what string) string {
+// eventHead formats when what happened, and to which key.
+func eventHead(e *stintv1.Event, what string) string {
 	key := e.Key
 	if e.Hashed {
 		key = "#" + key
@@ -102,7 +102,7 @@ func lineHead(e *stintv1.Event, what string) string {
 
 // changeLine formats a change by hand.
 func changeLine(e *stintv1.Event) string {
-	c, line := e.Change, lineHead(e, e.Change.Deed)
+	c, line := e.Change, eventHead(e, e.Change.Deed)
 	if c.Before != "" || c.After != "" {
 		line += "  " + c.Before + " -> " + c.After
 	}
@@ -115,7 +115,7 @@ func changeLine(e *stintv1.Event) string {
 // decisionLine formats a decision: when, what, about which key, why, by whom and on which node.
 func decisionLine(e *stintv1.Event) string {
 	d := e.Decision
-	line := lineHead(e, d.Outcome)
+	line := eventHead(e, d.Outcome)
 	if d.Cost != 1 {
 		line += fmt.Sprintf(" x %d", d.Cost)
 	}
