@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/url"
 	"strconv"
 	"strings"
 	"syscall"
@@ -60,15 +59,6 @@ func NewAPI(ctx context.Context, p Plan) (*API, error) {
 		}
 	}
 	return a, nil
-}
-
-// grpcURL is the address of one of the shared connections of gRPC. A node has TLS on all its ports or on none.
-func (p Plan) grpcURL(connection int) string {
-	if len(p.GRPCAddr) == 0 {
-		return p.Addresses[connection%len(p.Addresses)]
-	}
-	scheme, _, _ := strings.Cut(p.Addresses[0], "://")
-	return (&url.URL{Scheme: scheme, Host: p.GRPCAddr[connection%len(p.GRPCAddr)]}).String()
 }
 
 // newTransport returns a transport of HTTP/2 alone, or one of HTTP/1.1 that keeps a connection for each caller.

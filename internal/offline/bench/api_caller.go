@@ -4,12 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 
 	"connectrpc.com/connect"
 
 	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
-	stint "github.com/stint-io/stint/client"
 )
 
 // apiCaller is one caller of the API. When a node refuses connections, it goes on to the next one.
@@ -135,59 +133,4 @@ func (c *apiCaller) Close() {
 		c.end()
 		c.stream = nil
 	}
-}
-
-// request returns a new check of a key, as programs make one: a client may still send it after its time is over.
-func (p Plan) request(key uint32) *stintv1.CheckRequest {
-	request := &stintv1.CheckRequest{Namespace: p.Namespace, Entries: make([]*stintv1.Entry, p.Entries)}
-	for i := range request.Entries {
-		request.Entries[i] = &stintv1.Entry{Policy: p.Policy, Key: p.entryKey(key, i), Tier: p.Tier}
-		if p.Cost != 1 {
-			request.Entries[i].Cost = &p.Cost
-		}
-	}
-	return request
-}
-
-// NeverSent reports whether a call failed before there was a connection.
-func NeverSent(err error) bool {
-	var failure *net.OpError
-	return errors.As(err, &failure) && failure.Op == "dial"
-}
-
-func fateOf(maybeApplied bool) Fate {
-	if maybeApplied {
-		return Unknown
-	}
-	return Failed
-}
-
-// FailureOf returns why a call failed, and the fate of its checks. The codes of a server without details are those of
-// S9: any code that is not on the list of certain failures may have been counted.
-func FailureOf(err error) (*Failure, Fate) {
-	var ours *stint.Error
-	if errors.As(err, &ours) {
-		return &Failure{ours.Code, ours.Message}, fateOf(ours.MaybeApplied)
-	}
-	var answer *connect.Error
-	switch {
-	case errors.Is(err, context.DeadlineExceeded):
-		return &Failure{"deadline_exceeded", err.Error()}, Unknown
-	case !connect.IsWireError(err) || !errors.As(err, &answer):
-		return &Failure{ConnectionLost, err.Error()}, fateOf(!NeverSent(err))
-	}
-	for _, detail := range answer.Details() {
-		value, err := detail.Value()
-		if f, ok := value.(*stintv1.Failure); ok && err == nil {
-			return &Failure{f.Code, f.Message}, fateOf(f.MaybeApplied)
-		}
-	}
-	failure := &Failure{answer.Code().String(), answer.Message()}
-	switch answer.Code() {
-	case connect.CodeUnavailable, connect.CodeNotFound, connect.CodeInvalidArgument, connect.CodePermissionDenied,
-		connect.CodeAlreadyExists, connect.CodeFailedPrecondition, connect.CodeUnauthenticated,
-		connect.CodeUnimplemented, connect.CodeResourceExhausted:
-		return failure, Failed
-	}
-	return failure, Unknown
 }

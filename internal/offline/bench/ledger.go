@@ -2,17 +2,6 @@ package bench
 
 import "sync/atomic"
 
-// Fate is the outcome of one check.
-type Fate uint8
-
-// The fates.
-const (
-	Allowed Fate = iota
-	Denied
-	Failed  // certainly not counted
-	Unknown // counted once or not at all
-)
-
 // Ledger keeps the units asked for, by key and by fate. It may be used concurrently.
 type Ledger struct {
 	Accounts []Account // by key number

@@ -7,7 +7,10 @@ import (
 	"math/rand/v2"
 	"net/url"
 	"strconv"
+	"strings"
 	"time"
+
+	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
 )
 
 // Protocol is the protocol of the callers.
@@ -164,4 +167,25 @@ func (p Plan) entryKey(number uint32, entry int) string {
 		name += "/" + strconv.Itoa(entry)
 	}
 	return name
+}
+
+// grpcURL is the address of one of the shared connections of gRPC. A node has TLS on all its ports or on none.
+func (p Plan) grpcURL(connection int) string {
+	if len(p.GRPCAddr) == 0 {
+		return p.Addresses[connection%len(p.Addresses)]
+	}
+	scheme, _, _ := strings.Cut(p.Addresses[0], "://")
+	return (&url.URL{Scheme: scheme, Host: p.GRPCAddr[connection%len(p.GRPCAddr)]}).String()
+}
+
+// request returns a new check of a key, as programs make one: a client may still send it after its time is over.
+func (p Plan) request(key uint32) *stintv1.CheckRequest {
+	request := &stintv1.CheckRequest{Namespace: p.Namespace, Entries: make([]*stintv1.Entry, p.Entries)}
+	for i := range request.Entries {
+		request.Entries[i] = &stintv1.Entry{Policy: p.Policy, Key: p.entryKey(key, i), Tier: p.Tier}
+		if p.Cost != 1 {
+			request.Entries[i].Cost = &p.Cost
+		}
+	}
+	return request
 }

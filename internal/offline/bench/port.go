@@ -25,12 +25,3 @@ type Caller interface {
 	// Close ends what belongs to the caller alone.
 	Close()
 }
-
-// Failure is why a call, or a check of a batch, has no decision.
-type Failure struct {
-	Code    string // Connect's name of the code, or ConnectionLost
-	Message string
-}
-
-// ConnectionLost is the code of a call that ended without any answer. Its caller pauses before the next call.
-const ConnectionLost = "connection"

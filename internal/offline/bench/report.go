@@ -2,10 +2,7 @@ package bench
 
 import (
 	"strings"
-	"syscall"
 	"time"
-
-	hdrhistogram "github.com/HdrHistogram/hdrhistogram-go"
 )
 
 // Report is the result of a run. A check is one decision asked for; a call carries one check, or a batch of them.
@@ -47,34 +44,16 @@ type Report struct {
 	Verdict Verdict `json:"verdict"`
 }
 
-// Latency is the distribution of the calls' latencies, in microseconds.
-type Latency struct {
-	P50  int64   `json:"p50"`
-	P90  int64   `json:"p90"`
-	P99  int64   `json:"p99"`
-	P999 int64   `json:"p999"`
-	Max  int64   `json:"max"`
-	Mean float64 `json:"mean"`
-}
-
-func latencyOf(h *hdrhistogram.Histogram) Latency {
-	if h.TotalCount() == 0 {
-		return Latency{}
-	}
-	return Latency{
-		P50:  h.ValueAtQuantile(50),
-		P90:  h.ValueAtQuantile(90),
-		P99:  h.ValueAtQuantile(99),
-		P999: h.ValueAtQuantile(99.9),
-		Max:  h.Max(),
-		Mean: h.Mean(),
-	}
+// ErrorCount is the number of failed checks with one code, and the text of the first.
+type ErrorCount struct {
+	Checks  uint64 `json:"checks"`
+	Example string `json:"example"`
 }
 
 // report sums up a run; used is the growth of the servers' figures. Drive fills in the verdict.
 func (r *run) report(elapsed time.Duration, used map[string]float64) *Report {
-	c, p := r.tally.counts(), r.plan
-	latency, errors := r.tally.merged()
+	c, p := r.stats.counts(), r.plan
+	latency, errors := r.stats.merged()
 	report := &Report{
 		Address:         strings.Join(p.Addresses, ","),
 		Protocol:        p.Protocol,
@@ -120,13 +99,4 @@ func ratio(part, whole float64) float64 {
 		return 0
 	}
 	return part / whole
-}
-
-// cpuSeconds returns the processor time of this process, or 0 if unknown.
-func cpuSeconds() float64 {
-	var usage syscall.Rusage
-	if syscall.Getrusage(syscall.RUSAGE_SELF, &usage) != nil {
-		return 0
-	}
-	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano()).Seconds()
 }

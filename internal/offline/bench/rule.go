@@ -103,12 +103,6 @@ func bucketRule(b *stintv1.TokenBucket, quota uint64, tier *stintv1.TierLimit) r
 	return r
 }
 
-// Span is the time of a run, and whether its keys were fresh.
-type Span struct {
-	Began, Ended time.Time // before the first call was sent, after the last one was answered
-	Fresh        bool      // no key was used before
-}
-
 // atMost returns the most units that a server may admit to a key within the span, in requests of one cost. The server's
 // clock may differ from this machine's. If the bound depends on the start of a window, it allows a second on both
 // sides. So near an edge the bound is larger than necessary, but never too small.

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/stint-io/stint/internal/sleep"
@@ -19,6 +20,12 @@ type Progress struct {
 	ChecksPerSecond          float64       // since the last Progress
 }
 
+// Span is the time of a run, and whether its keys were fresh.
+type Span struct {
+	Began, Ended time.Time // before the first call was sent, after the last one was answered
+	Fresh        bool      // no key was used before
+}
+
 // progressEvery is how often a run reports its progress.
 const progressEvery = 250 * time.Millisecond
 
@@ -27,7 +34,7 @@ type run struct {
 	plan     Plan
 	port     Port
 	ledger   *Ledger
-	tally    *tally
+	stats    *stats
 	schedule schedule
 	walked   atomic.Uint64 // keys that a walk has taken
 }
@@ -54,7 +61,7 @@ func Drive(ctx context.Context, plan Plan, port Port, progress func(Progress)) (
 		plan:   plan,
 		port:   port,
 		ledger: newLedger(plan.Keys + plan.drainedKeys()),
-		tally:  newTally(plan.Callers),
+		stats:  newStats(plan.Callers),
 	}
 	began := time.Now()
 	if err := port.Prepare(ctx, r.ledger); err != nil {
@@ -84,6 +91,15 @@ func (r *run) figures(ctx context.Context) map[string]float64 {
 	figures := r.port.Figures(ctx)
 	figures[clientCPU] = cpuSeconds()
 	return figures
+}
+
+// cpuSeconds returns the processor time of this process, or 0 if unknown.
+func cpuSeconds() float64 {
+	var usage syscall.Rusage
+	if syscall.Getrusage(syscall.RUSAGE_SELF, &usage) != nil {
+		return 0
+	}
+	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano()).Seconds()
 }
 
 func noDecision(r *Report) error {
@@ -119,7 +135,7 @@ func (r *run) drive(ctx context.Context, progress func(Progress)) time.Duration 
 // call runs one caller.
 func (r *run) call(ctx context.Context, number int) {
 	keys, fates := make([]uint32, r.plan.Batch), make([]Fate, r.plan.Batch)
-	caller, stripe := r.port.Caller(number), r.tally.stripe(number)
+	caller, stripe := r.port.Caller(number), r.stats.stripe(number)
 	defer caller.Close()
 	for {
 		checks, from, ok := r.schedule.next(ctx)
@@ -170,7 +186,7 @@ func (r *run) watch(start time.Time, done <-chan struct{}, progress func(Progres
 			return
 		case <-ticker.C:
 		}
-		c := r.tally.counts()
+		c := r.stats.counts()
 		now := Progress{
 			Elapsed:  time.Since(start),
 			Total:    r.plan.Duration,

@@ -7,9 +7,9 @@ import (
 	hdrhistogram "github.com/HdrHistogram/hdrhistogram-go"
 )
 
-// tally collects the callers' results. It has a few stripes: callers seldom wait for each other, and a thousand of them
+// stats collects the callers' results. It has a few stripes: callers seldom wait for each other, and a thousand of them
 // do not need a thousand histograms.
-type tally struct{ stripes []*stripe }
+type stats struct{ stripes []*stripe }
 
 type stripe struct {
 	mu      sync.Mutex
@@ -26,21 +26,10 @@ type counts struct {
 
 func (c counts) checks() uint64 { return c.by[Allowed] + c.by[Denied] + c.by[Failed] + c.by[Unknown] }
 
-// ErrorCount is the number of failed checks with one code, and the text of the first.
-type ErrorCount struct {
-	Checks  uint64 `json:"checks"`
-	Example string `json:"example"`
-}
+const stripesMax = 16
 
-const (
-	stripesMax       = 16
-	latencyMicrosMax = int64(5 * time.Minute / time.Microsecond)
-)
-
-func newHistogram() *hdrhistogram.Histogram { return hdrhistogram.New(1, latencyMicrosMax, 3) }
-
-func newTally(callers int) *tally {
-	t := &tally{stripes: make([]*stripe, min(callers, stripesMax))}
+func newStats(callers int) *stats {
+	t := &stats{stripes: make([]*stripe, min(callers, stripesMax))}
 	for i := range t.stripes {
 		t.stripes[i] = &stripe{latency: newHistogram(), errors: map[string]*ErrorCount{}}
 	}
@@ -48,7 +37,7 @@ func newTally(callers int) *tally {
 }
 
 // stripe returns the stripe that a caller writes to.
-func (t *tally) stripe(caller int) *stripe { return t.stripes[caller%len(t.stripes)] }
+func (t *stats) stripe(caller int) *stripe { return t.stripes[caller%len(t.stripes)] }
 
 // record notes one call: its latency, the fates of its checks, and its first failure.
 func (l *stripe) record(latency time.Duration, fates []Fate, failure *Failure) {
@@ -72,7 +61,7 @@ func (l *stripe) record(latency time.Duration, fates []Fate, failure *Failure) {
 }
 
 // counts sums up the stripes. It may be called while callers record.
-func (t *tally) counts() counts {
+func (t *stats) counts() counts {
 	var sum counts
 	for _, l := range t.stripes {
 		l.mu.Lock()
@@ -87,7 +76,7 @@ func (t *tally) counts() counts {
 }
 
 // merged merges all stripes' latencies and errors, once no caller records.
-func (t *tally) merged() (*hdrhistogram.Histogram, map[string]*ErrorCount) {
+func (t *stats) merged() (*hdrhistogram.Histogram, map[string]*ErrorCount) {
 	latency, errors := newHistogram(), map[string]*ErrorCount{}
 	for _, l := range t.stripes {
 		latency.Merge(l.latency)
