@@ -2,7 +2,6 @@ package doctor
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -39,23 +38,16 @@ func (d *doctor) cluster(m *stintv1.StatusResponse, now time.Time) {
 	for _, check := range []struct{ name, text string }{{"clocks", "all within 100 ms"},
 		{"fsync", "no slow write of the log in the last minute"}, {"disk", "room on all"}, {"memory", "room on all"},
 		{"certificates", "none ends within 30 days"}} {
-		d.sum(before, check.name, check.text)
+		d.fineSince(before, check.name, check.text)
 	}
 	for _, shard := range m.Shards {
 		d.quorum(shard)
 		d.lag(shard)
 	}
-	d.sum(before, "quorum", fmt.Sprintf("%s have an owner and a majority of their copies",
+	d.fineSince(before, "quorum", fmt.Sprintf("%s have an owner and a majority of their copies",
 		plural(len(m.Shards), "shard")))
-	d.sum(before, "lag", "no copy is far behind")
+	d.fineSince(before, "lag", "no copy is far behind")
 	d.backup(m.LastBackup, now)
-}
-
-// sum records that a check found nothing, unless it has found something since.
-func (d *doctor) sum(since int, check, text string) {
-	if !slices.ContainsFunc(d.findings[since:], func(f Finding) bool { return f.Check == check }) {
-		d.fine(check, "%s", text)
-	}
 }
 
 func (d *doctor) quorum(m *stintv1.Shard) {
@@ -137,10 +129,10 @@ func (d *doctor) disk(node string, m *stintv1.Machine) {
 	}
 	switch {
 	case m.DiskFull:
-		d.add("disk", Wrong, fmt.Sprintf("%s: %s free: it takes no writes", node, size(m.DiskFree)),
+		d.add("disk", Wrong, fmt.Sprintf("%s: %s free: it takes no writes", node, bytesText(m.DiskFree)),
 			"make room on its disk")
 	case m.DiskFree > 0 && m.DiskFree < diskSuspect:
-		d.add("disk", Suspect, fmt.Sprintf("%s: %s free", node, size(m.DiskFree)),
+		d.add("disk", Suspect, fmt.Sprintf("%s: %s free", node, bytesText(m.DiskFree)),
 			"make room, before it refuses writes at 64 MiB")
 	}
 }
@@ -150,13 +142,15 @@ func (d *doctor) memory(node string, m *stintv1.Machine) {
 	switch limit := m.RecordBytesLimit; {
 	case limit > 0 && m.RecordBytes >= limit/eighths*7:
 		d.add("memory", Wrong, fmt.Sprintf("%s: records take %s of %s: new keys are refused",
-			node, size(m.RecordBytes), size(limit)),
+			node, bytesText(m.RecordBytes), bytesText(limit)),
 			"more memory for the nodes (GOMEMLIMIT), or max_keys for the policy whose keys grow (stint_policy_keys)")
 	case limit > 0 && m.RecordBytes >= limit/eighths*5:
-		d.add("memory", Suspect, fmt.Sprintf("%s: records take %s of %s", node, size(m.RecordBytes), size(limit)),
+		d.add("memory", Suspect, fmt.Sprintf("%s: records take %s of %s",
+			node, bytesText(m.RecordBytes), bytesText(limit)),
 			"from seven eighths on new keys are refused: plan more memory")
 	case m.MemoryLimit > 0 && m.Memory > m.MemoryLimit/20*19:
-		d.add("memory", Suspect, fmt.Sprintf("%s: the process has %s of %s", node, size(m.Memory), size(m.MemoryLimit)),
+		d.add("memory", Suspect, fmt.Sprintf("%s: the process has %s of %s",
+			node, bytesText(m.Memory), bytesText(m.MemoryLimit)),
 			"set GOMEMLIMIT below what the container may have")
 	}
 }
@@ -194,8 +188,8 @@ func (d *doctor) backup(last *timestamppb.Timestamp, now time.Time) {
 	d.fine(check, "%v old", age)
 }
 
-// size formats bytes for display.
-func size(bytes uint64) string {
+// bytesText formats bytes for display.
+func bytesText(bytes uint64) string {
 	const unit = 1 << 10
 	switch {
 	case bytes >= unit*unit*unit:

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"time"
 
 	"connectrpc.com/connect"
@@ -67,6 +68,13 @@ func (d *doctor) add(check string, state Condition, found, do string) {
 // fine records that a check found nothing wrong.
 func (d *doctor) fine(check, format string, args ...any) {
 	d.add(check, Fine, fmt.Sprintf(format, args...), "")
+}
+
+// fineSince records that a check found nothing, unless it has found something since.
+func (d *doctor) fineSince(since int, check, text string) {
+	if !slices.ContainsFunc(d.findings[since:], func(f Finding) bool { return f.Check == check }) {
+		d.fine(check, "%s", text)
+	}
 }
 
 // unknown records that a check could not be made.
