@@ -6,10 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/stint-io/stint/cluster/placement"
@@ -55,9 +53,6 @@ type Node struct {
 	From string    `json:"from"`
 	Read time.Time `json:"read"` // when its data directory was read
 }
-
-// dialTimeout bounds the wait for a node that may still run.
-const dialTimeout = 3 * time.Second
 
 // Open reads what is left and judges it. It refuses directories that are in use, of different clusters, of the same
 // node twice, and all of them as long as a node that their tables list answers. If there is an error, nothing is held.
@@ -163,46 +158,6 @@ func (r *Recovery) newestTable(ctx context.Context) (newest *placement.Table, er
 	}
 	delete(nodes, "")
 	return newest, r.mustBeSilent(ctx, nodes)
-}
-
-// mustBeSilent refuses as long as a node answers: what it counts from now on would be missing in the backup, and
-// admitted again by the cluster that is restored from it.
-func (r *Recovery) mustBeSilent(ctx context.Context, nodes map[string]string) error {
-	answers := r.config.Answers
-	if answers == nil {
-		answers = accepts
-	}
-	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
-	defer cancel()
-	var mu sync.Mutex
-	var dialing sync.WaitGroup
-	var heard []string
-	for address, node := range nodes {
-		dialing.Go(func() {
-			if answers(ctx, address) {
-				mu.Lock()
-				defer mu.Unlock()
-				heard = append(heard, fmt.Sprintf("node %s answers at %s", node, address))
-			}
-		})
-	}
-	dialing.Wait()
-	if len(heard) > 0 { //mutant:recovers-beside-a-live-node
-		slices.Sort(heard)
-		return fmt.Errorf("the cluster is not stopped: %s. Stop its nodes first, "+
-			"or let them go on without the lost ones (stint cluster remove-node)", strings.Join(heard, ", "))
-	}
-	return nil
-}
-
-func accepts(ctx context.Context, address string) bool {
-	var dialer net.Dialer
-	conn, err := dialer.DialContext(ctx, "tcp", address)
-	if err != nil {
-		return false
-	}
-	conn.Close()
-	return true
 }
 
 // readBackup reads the older backup, if there is one.
