@@ -2,17 +2,9 @@ package replay
 
 import (
 	"fmt"
-
-	"github.com/stint-io/stint/limit"
+	"strings"
+	"time"
 )
-
-// Event is one request as recorded in a log.
-type Event struct {
-	At   limit.Time // as written: it may be earlier than that of the previous event
-	Key  string
-	Cost uint64 // units; 1 if the log does not give it
-	Line int    // line number in the input, from 1; the N events of a repeated message share one
-}
 
 // Format names a log format. The values are the names that users type.
 type Format string
@@ -31,4 +23,26 @@ func ParseFormat(name string) (Format, error) {
 		return f, nil
 	}
 	return "", fmt.Errorf("format %q is unknown: use csv, auth or combined", name)
+}
+
+// parser parses one line into an event and the number of its occurrences; 0 if the line is not an event.
+type parser func(line string) (event Event, times int, err error)
+
+func detect(head []byte) Format {
+	first, _, _ := strings.Cut(string(head), "\n")
+	if _, err := parseHeader(strings.TrimRight(first, lineEnd)); err == nil {
+		return CSV
+	}
+	for line := range strings.SplitSeq(string(head), "\n") {
+		line = strings.TrimRight(line, lineEnd)
+		if _, ok := splitSyslog(line); ok {
+			return Auth
+		}
+		if _, _, stamp, ok := cutAccess(line); ok {
+			if _, err := time.Parse(accessStamp, stamp); err == nil {
+				return Combined
+			}
+		}
+	}
+	return ""
 }

@@ -3,6 +3,7 @@ package replay
 import (
 	"bufio"
 	"errors"
+	"fmt"
 	"io"
 	"strings"
 )
@@ -73,3 +74,10 @@ func (l *lines) count(bytes int, end bool) {
 		l.progress(l.bytes)
 	}
 }
+
+// lineError is the error of one line.
+type lineError string
+
+func (e lineError) Error() string { return string(e) }
+
+func lineErrorf(format string, args ...any) error { return lineError(fmt.Sprintf(format, args...)) }

@@ -6,7 +6,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/stint-io/stint/limit"
 	"github.com/stint-io/stint/policy"
@@ -117,37 +116,4 @@ func topDenied(denials map[string]uint64) []KeyDenials {
 		return cmp.Or(cmp.Compare(b.Denied, a.Denied), strings.Compare(a.Key, b.Key))
 	})
 	return top[:min(len(top), topDeniedMost)]
-}
-
-func clock(t limit.Time) time.Time { return time.UnixMicro(int64(t)).UTC() }
-
-// records is the state of one policyRun: a shard's records in a plain map. A replay only looks them up; all else that
-// a shard.View has is that of an empty shard.
-type records struct {
-	*shard.State
-	byKey   map[string]shard.Record
-	sweepAt int // number of records from which a sweep for dead ones pays off
-}
-
-// sweepLeast is the size below which a map is never swept.
-const sweepLeast = 1024
-
-// Lookup implements shard.View.
-func (r *records) Lookup(key string) (shard.Record, bool) {
-	record, ok := r.byKey[key]
-	return record, ok
-}
-
-func (r *records) apply(puts []shard.Put, now limit.Time) {
-	for _, put := range puts {
-		if put.Value == nil {
-			delete(r.byKey, put.Key)
-		} else {
-			r.byKey[put.Key] = put.Record
-		}
-	}
-	if len(r.byKey) >= max(r.sweepAt, sweepLeast) {
-		maps.DeleteFunc(r.byKey, func(_ string, record shard.Record) bool { return record.ForgetAt <= now })
-		r.sweepAt = 2 * len(r.byKey)
-	}
 }

@@ -58,16 +58,3 @@ type Denial struct {
 func (d *Denial) String() string {
 	return fmt.Sprintf("%s  %s  (line %d)", d.Time.Format(time.RFC3339Nano), d.Key, d.Line)
 }
-
-// Timeline counts decisions in columns of equal width, without gaps.
-type Timeline struct {
-	Start       time.Time `json:"start"` // of the first column, in UTC
-	WidthMillis int64     `json:"widthMillis"`
-	Columns     []Column  `json:"columns"`
-}
-
-// Column is one step of a Timeline.
-type Column struct {
-	Admitted uint64 `json:"admitted"`
-	Denied   uint64 `json:"denied"`
-}

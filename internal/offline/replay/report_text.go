@@ -4,12 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"io"
-	"slices"
-	"strings"
 	"text/tabwriter"
-	"time"
-
-	"github.com/stint-io/stint/policy"
 )
 
 // WriteText writes the report as text, with a plot over time.
@@ -32,7 +27,7 @@ func (r *Log) writeReading(text *bytes.Buffer) {
 		fmt.Fprintf(text, "The first that could not be read: %s\n", r.FirstUnreadable)
 	}
 	if r.InFuture > 0 {
-		fmt.Fprintf(text, "%s in the future: --year says in which year the log begins.\n", lie(r.InFuture))
+		fmt.Fprintf(text, "%s in the future: --year says in which year the log begins.\n", eventsLie(r.InFuture))
 	}
 	if r.OutOfOrder > 0 {
 		fmt.Fprintf(text, "%d events were earlier than the one before them and were decided at its time.\n",
@@ -40,7 +35,7 @@ func (r *Log) writeReading(text *bytes.Buffer) {
 	}
 }
 
-func lie(events uint64) string {
+func eventsLie(events uint64) string {
 	if events == 1 {
 		return "1 event lies"
 	}
@@ -85,35 +80,4 @@ func (p *PolicyReport) writeText(text *bytes.Buffer) {
 		fmt.Fprintf(table, "  %s\t%d\n", k.Key, k.Denied)
 	}
 	table.Flush()
-}
-
-// plot draws two rows of bars on one scale, so that their heights can be compared.
-func (t *Timeline) plot(text *bytes.Buffer) {
-	var admitted, denied []uint64
-	for _, c := range t.Columns {
-		admitted = append(admitted, c.Admitted)
-		denied = append(denied, c.Denied)
-	}
-	mostAdmitted, mostDenied := slices.Max(admitted), slices.Max(denied)
-	most := max(mostAdmitted, mostDenied)
-	fmt.Fprintf(text, "  admitted │%s│ at most %d\n", bars(admitted, most), mostAdmitted)
-	fmt.Fprintf(text, "  denied   │%s│ at most %d\n", bars(denied, most), mostDenied)
-	width := time.Duration(t.WidthMillis) * time.Millisecond
-	end := t.Start.Add(width * time.Duration(len(t.Columns)))
-	fmt.Fprintf(text, "           └%s┘ in %s\n", strings.Repeat("─", len(t.Columns)), policy.SpanText(span(width)))
-	fmt.Fprintf(text, "           %s to %s UTC\n", t.Start.Format(time.DateTime), end.Format(time.DateTime))
-}
-
-// bars draws one column for each count. The least count above 0 is still visible.
-func bars(counts []uint64, most uint64) string {
-	heights := []rune(" ▁▂▃▄▅▆▇█")
-	var row strings.Builder
-	for _, n := range counts {
-		height := 0
-		if n > 0 {
-			height = max(1, int(float64(n)/float64(most)*8+0.5))
-		}
-		row.WriteRune(heights[height])
-	}
-	return row.String()
 }

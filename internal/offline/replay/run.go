@@ -1,9 +1,7 @@
 package replay
 
 import (
-	"errors"
 	"fmt"
-	"io"
 
 	"github.com/stint-io/stint/limit"
 	"github.com/stint-io/stint/policy"
@@ -45,28 +43,4 @@ func Run(events *Events, set *policy.Set, plan Plan) (*Report, error) {
 		report.Policies[i] = l.report()
 	}
 	return report, nil
-}
-
-// each calls step for all remaining events. Now is the time of the event, or that of an earlier one if that was later.
-func (e *Events) each(step func(event Event, now limit.Time) error) error {
-	now := limit.Time(0)
-	for {
-		event, err := e.Next()
-		if errors.Is(err, io.EOF) {
-			if e.reading.Events == 0 {
-				return e.nothing()
-			}
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		if event.At < now {
-			e.outOfOrder++
-		}
-		now = max(now, event.At)
-		if err := step(event, now); err != nil {
-			return e.at(err)
-		}
-	}
 }

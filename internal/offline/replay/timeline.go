@@ -1,11 +1,29 @@
 package replay
 
 import (
+	"bytes"
+	"fmt"
 	"math"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/stint-io/stint/limit"
+	"github.com/stint-io/stint/policy"
 )
+
+// Timeline counts decisions in columns of equal width, without gaps.
+type Timeline struct {
+	Start       time.Time `json:"start"` // of the first column, in UTC
+	WidthMillis int64     `json:"widthMillis"`
+	Columns     []Column  `json:"columns"`
+}
+
+// Column is one step of a Timeline.
+type Column struct {
+	Admitted uint64 `json:"admitted"`
+	Denied   uint64 `json:"denied"`
+}
 
 // columnsMax is the largest number of columns in a timeline: they fit into a terminal line.
 const columnsMax = 64
@@ -81,4 +99,35 @@ func (t *timeline) report() *Timeline {
 		return nil
 	}
 	return &Timeline{Start: clock(t.start), WidthMillis: int64(t.width / 1000), Columns: t.columns}
+}
+
+// plot draws two rows of bars on one scale, so that their heights can be compared.
+func (t *Timeline) plot(text *bytes.Buffer) {
+	var admitted, denied []uint64
+	for _, c := range t.Columns {
+		admitted = append(admitted, c.Admitted)
+		denied = append(denied, c.Denied)
+	}
+	mostAdmitted, mostDenied := slices.Max(admitted), slices.Max(denied)
+	most := max(mostAdmitted, mostDenied)
+	fmt.Fprintf(text, "  admitted │%s│ at most %d\n", bars(admitted, most), mostAdmitted)
+	fmt.Fprintf(text, "  denied   │%s│ at most %d\n", bars(denied, most), mostDenied)
+	width := time.Duration(t.WidthMillis) * time.Millisecond
+	end := t.Start.Add(width * time.Duration(len(t.Columns)))
+	fmt.Fprintf(text, "           └%s┘ in %s\n", strings.Repeat("─", len(t.Columns)), policy.SpanText(span(width)))
+	fmt.Fprintf(text, "           %s to %s UTC\n", t.Start.Format(time.DateTime), end.Format(time.DateTime))
+}
+
+// bars draws one column for each count. The least count above 0 is still visible.
+func bars(counts []uint64, most uint64) string {
+	heights := []rune(" ▁▂▃▄▅▆▇█")
+	var row strings.Builder
+	for _, n := range counts {
+		height := 0
+		if n > 0 {
+			height = max(1, int(float64(n)/float64(most)*8+0.5))
+		}
+		row.WriteRune(heights[height])
+	}
+	return row.String()
 }
