@@ -25,12 +25,6 @@ type replay struct {
 	when      time.Time
 }
 
-// Trouble is the number of attempts that ended without a decision, with one code, and the first one's message.
-type Trouble struct {
-	Attempts int    `json:"attempts"`
-	Example  string `json:"example"`
-}
-
 const (
 	evidenceMax = 20
 	replaysMax  = 2_000

@@ -2,7 +2,6 @@ package verify
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -14,43 +13,6 @@ import (
 	"github.com/stint-io/stint/api/gen/stint/v1/stintv1connect"
 	"github.com/stint-io/stint/internal/offline/bench"
 )
-
-// fate is what a client learned from an attempt.
-type fate int
-
-const (
-	admitted fate = iota
-	denied
-	refused // certainly not counted: the server answered so, or the request was never sent
-	unknown // counted once or not at all
-	wrong   // an answer that a correct server never gives
-)
-
-// answer is the outcome of one attempt. Only a decision has the numbers.
-type answer struct {
-	fate     fate
-	code     string // why there is no decision
-	message  string
-	used     uint64
-	quota    uint64
-	at       int64 // shard time of the decision, microseconds since the Unix epoch
-	place    place
-	replayed bool
-	id       string // the decision's
-}
-
-// place is the position of a decision in its shard's log.
-type place struct {
-	shard      uint32
-	epoch, seq uint64
-}
-
-// before orders the places of one shard.
-func (p place) before(q place) bool { return p.epoch < q.epoch || p.epoch == q.epoch && p.seq < q.seq }
-
-func (p place) String() string {
-	return fmt.Sprintf("shard %d, epoch %d, entry %d", p.shard, p.epoch, p.seq)
-}
 
 // caller sends requests to the nodes, as JSON. It may be used concurrently.
 type caller struct {
@@ -104,30 +66,4 @@ func (c *caller) used(ctx context.Context, node int, k *key) (uint64, error) {
 		return 0, fmt.Errorf("%d limits, want one", len(reply.Msg.Limits))
 	}
 	return reply.Msg.Limits[0].Used, nil
-}
-
-// failed returns the fate of a call without an answer. Only a few codes (S9), and an answer that was not read to its
-// end, are the way of a correct server.
-func failed(err error) answer {
-	failure, was := bench.FailureOf(err)
-	a := answer{fate: unknown, code: failure.Code, message: failure.Message}
-	if was == bench.Failed {
-		a.fate = refused
-	}
-	switch code := connect.CodeOf(err); {
-	case code == connect.CodeUnavailable, code == connect.CodeAborted, code == connect.CodeDeadlineExceeded,
-		code == connect.CodeCanceled, code == connect.CodeUnknown && !connect.IsWireError(err):
-	default:
-		a.fate = wrong
-	}
-	return a
-}
-
-// cause returns what broke the connection of a failed call, or nil if the server answered.
-func cause(err error) error {
-	var failure *connect.Error
-	if connect.IsWireError(err) || !errors.As(err, &failure) {
-		return nil
-	}
-	return failure.Unwrap()
 }

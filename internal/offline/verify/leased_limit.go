@@ -2,22 +2,10 @@ package verify
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 	"sort"
 	"time"
 )
-
-// Spend is one check of a key that holders may lease (X17).
-type Spend struct {
-	Called, Returned time.Duration // on one clock
-	Cost             uint64
-	Decided          bool // it has an answer
-	Allowed, Leased  bool
-	At               int64 // shard time of the owner's decision, or of the lease's grant, in microseconds
-
-	least, most int64 // the shard's time between call and return; for an answer of the owner its own
-}
 
 // LeasedLimit is the limit of a policy with a lease: a window of shard time, or with Slides a log of that length.
 type LeasedLimit struct {
@@ -58,7 +46,7 @@ func (l LeasedLimit) Judge(all []*Spend) (wrong []error, jumps int) {
 const quickAnswer, jumpLeast = 60 * time.Millisecond, 410 * time.Millisecond
 
 func (l LeasedLimit) judge(all, told []*Spend) (wrong []error) {
-	placed := placesBy(told)
+	placed := newOwnerAnswers(told)
 	var admitted []*Spend
 	sum := uint64(0)
 	for _, s := range all {
@@ -102,15 +90,15 @@ func (l LeasedLimit) judge(all, told []*Spend) (wrong []error) {
 	return wrong
 }
 
-// places are the answers of an owner, between which those of holders lie.
-type places struct {
+// ownerAnswers are the answers of an owner, between which those of holders lie.
+type ownerAnswers struct {
 	returned, called []*Spend // in the order of their returns, and of their calls
 	// the latest time among the first so many of returned, the earliest from there on of called
 	least, most []int64
 }
 
-func placesBy(told []*Spend) *places {
-	p := &places{returned: slices.Clone(told), called: slices.Clone(told)}
+func newOwnerAnswers(told []*Spend) *ownerAnswers {
+	p := &ownerAnswers{returned: slices.Clone(told), called: slices.Clone(told)}
 	p.least, p.most = make([]int64, len(told)+1), make([]int64, len(told)+1)
 	slices.SortFunc(p.returned, func(a, b *Spend) int { return cmp.Compare(a.Returned, b.Returned) })
 	slices.SortFunc(p.called, func(a, b *Spend) int { return cmp.Compare(a.Called, b.Called) })
@@ -124,14 +112,8 @@ func placesBy(told []*Spend) *places {
 }
 
 // of returns between which times of the shard a leased answer was given.
-func (p *places) of(s *Spend) (least, most int64) {
+func (p *ownerAnswers) of(s *Spend) (least, most int64) {
 	before := sort.Search(len(p.returned), func(i int) bool { return p.returned[i].Returned >= s.Called })
 	after := sort.Search(len(p.called), func(i int) bool { return p.called[i].Called > s.Returned })
 	return p.least[before], p.most[after]
-}
-
-// String describes it for the history of a key.
-func (s *Spend) String() string {
-	return fmt.Sprintf("%9.3f-%9.3f cost %d, leased %v, allowed %v, time %d to %d",
-		s.Called.Seconds(), s.Returned.Seconds(), s.Cost, s.Leased, s.Allowed, s.least, s.most)
 }

@@ -11,14 +11,6 @@ import (
 	"time"
 )
 
-// Target is a policy with one limit that gives back nothing of its quota during a run.
-type Target struct {
-	Policy string
-	Quota  uint64
-	// Stale is how long nodes may repeat a denial without asking again: the policy's deny_cache; 0 means never.
-	Stale time.Duration
-}
-
 // Plan describes the load of a run.
 type Plan struct {
 	Addresses []string    // API addresses of the nodes, host:port or URLs
@@ -38,21 +30,6 @@ type Plan struct {
 	Outage   func(Outage)   // called when an outage of a shard is over; may be nil
 
 	dial func(ctx context.Context, network, address string) (net.Conn, error) // nil means TCP
-}
-
-// Outage is a time during which a shard did not answer any operation.
-type Outage struct {
-	Shard  uint32
-	Began  time.Time
-	Lasted time.Duration // at least 100 ms
-}
-
-// Progress is the progress of a run.
-type Progress struct {
-	Elapsed          time.Duration
-	Admitted, Denied uint64
-	Worst            time.Duration
-	Findings         int // so far; above 0: not exact
 }
 
 func (p Plan) withDefaults() Plan {

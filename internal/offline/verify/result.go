@@ -55,6 +55,12 @@ type Result struct {
 	SlotsMoved  int                 `json:"slotsMoved"`         // set by the caller that had them move
 }
 
+// Trouble is the number of attempts that ended without a decision, with one code, and the first one's message.
+type Trouble struct {
+	Attempts int    `json:"attempts"`
+	Example  string `json:"example"`
+}
+
 // Spread is the distribution of durations, in microseconds.
 type Spread struct {
 	Count int   `json:"count"`

@@ -27,16 +27,17 @@ type shard struct {
 	tell   func(Outage) // may be nil
 }
 
-// mark is a place in a shard's log, and the shard time there.
-type mark struct {
-	place place
-	at    int64
-}
-
 // heard is the arrival of an answer that was newer than all before.
 type heard struct {
 	when time.Time
 	mark mark
+}
+
+// Outage is a time during which a shard did not answer any operation.
+type Outage struct {
+	Shard  uint32
+	Began  time.Time
+	Lasted time.Duration // at least 100 ms
 }
 
 // newestAt returns the newest mark of all answers that had arrived by a time, which must lie within the memory.
@@ -154,4 +155,42 @@ func (s *shard) away(now time.Time) time.Duration {
 		worst = max(worst, gap)
 	}
 	return worst
+}
+
+// shards has the shards that have answered so far.
+type shards struct {
+	memory time.Duration // of each
+	tell   func(Outage)  // may be nil
+
+	mu sync.Mutex
+	of map[uint32]*shard // by id
+}
+
+func newShards(memory time.Duration, tell func(Outage)) *shards {
+	return &shards{memory: memory, tell: tell, of: map[uint32]*shard{}}
+}
+
+// get returns a shard, and adds it if it has never answered before.
+func (s *shards) get(id uint32) *shard {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.of[id] == nil {
+		s.of[id] = &shard{id: id, memory: s.memory, times: map[place]int64{}, tell: s.tell}
+	}
+	return s.of[id]
+}
+
+func (s *shards) all() []*shard {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Collect(maps.Values(s.of))
+}
+
+// marks returns a mark of each shard, by id.
+func (s *shards) marks(of func(*shard) mark) map[uint32]mark {
+	marks := map[uint32]mark{}
+	for _, one := range s.all() {
+		marks[one.id] = of(one)
+	}
+	return marks
 }

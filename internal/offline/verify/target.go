@@ -15,6 +15,14 @@ import (
 	"github.com/stint-io/stint/api/gen/stint/v1/stintv1connect"
 )
 
+// Target is a policy with one limit that gives back nothing of its quota during a run.
+type Target struct {
+	Policy string
+	Quota  uint64
+	// Stale is how long nodes may repeat a denial without asking again: the policy's deny_cache; 0 means never.
+	Stale time.Duration
+}
+
 // windowLeast is the shortest first-hit window that cannot end during a run and its settling.
 const windowLeast = time.Hour
 
