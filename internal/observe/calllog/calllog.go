@@ -30,8 +30,9 @@ func New(logger *slog.Logger, slow time.Duration, now func() time.Time) *Log {
 	return &Log{logger: logger, slow: slow, now: now, lines: loglimit.Limit{Most: linesMost, Per: linesPer}}
 }
 
-// ours are the codes of the node's own failures, rather than the caller's: HTTP's, gRPC's and Redis's.
-var ours = []string{"unavailable", "aborted", "internal", "unknown", "data_loss", "failed_open", "TRYAGAIN", "UNKNOWN"}
+// ownFailures are the codes of the node's own failures, rather than the caller's: HTTP's, gRPC's and Redis's.
+var ownFailures = []string{"unavailable", "aborted", "internal", "unknown", "data_loss", "failed_open", "TRYAGAIN",
+	"UNKNOWN"}
 
 // Ended implements decisions.Listener: it logs a call that failed or was slow, if there were not too many.
 func (l *Log) Ended(e *decisions.Event) {
@@ -39,7 +40,7 @@ func (l *Log) Ended(e *decisions.Event) {
 		return
 	}
 	level, text := slog.LevelInfo, "a call was refused"
-	if slices.Contains(ours, e.Code) {
+	if slices.Contains(ownFailures, e.Code) {
 		level, text = slog.LevelWarn, "a call failed"
 	} else if e.Code == "ok" {
 		level, text = slog.LevelWarn, "a call was slow"
