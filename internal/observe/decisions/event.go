@@ -53,30 +53,6 @@ type Event struct {
 // Span is a call that may be traced.
 type Span interface{ TraceID() string }
 
-// Count is a number of things with the same two names.
-type Count struct {
-	Name, Kind string // a policy and an outcome, or a command and its code
-	N          int
-}
-
-// Denied reports whether the outcome is a denial.
-func (c Count) Denied() bool {
-	switch c.Kind {
-	case "denied", "denied_cached", "challenged", "locked_out":
-		return true
-	}
-	return false
-}
-
-// Add counts one more thing at the end of a list.
-func Add(counts []Count, name, kind string) []Count {
-	if last := len(counts) - 1; last >= 0 && counts[last].Name == name && counts[last].Kind == kind {
-		counts[last].N++
-		return counts
-	}
-	return append(counts, Count{name, kind, 1})
-}
-
 // Asked is requests that were decided together.
 type Asked struct {
 	// Requests are as sent by the client, and Results are theirs. Stored are the same requests as sent to the shards:
@@ -143,32 +119,6 @@ func (a *Asked) Denied(i int) bool {
 	return false
 }
 
-// DenialCounter counts denials by limit. Policy and limit are Inline for limits that came with a request, which may
-// have any name. The limit is "lockout" or "block" for the block of a key.
-type DenialCounter interface {
-	Denied(namespace, policy, limit string)
-}
-
-// CountDenials counts every limit that denied, and every block.
-func (e *Event) CountDenials(to DenialCounter) {
-	for i := range e.Asked {
-		a := &e.Asked[i]
-		for j := range a.Results {
-			r, d := &a.Requests[j], &a.Results[j].Decision
-			if !a.counts(j) || d.Replayed || r.Op == shard.Settle {
-				continue
-			}
-			for s, name := range denials(d) {
-				if e := EntryOf(r.Entries, s); e != nil && e.Limits != nil {
-					to.Denied(r.Namespace, Inline, Inline)
-				} else {
-					to.Denied(r.Namespace, s.Policy, name)
-				}
-			}
-		}
-	}
-}
-
 // PolicyOf returns the first policy that the call names, for listeners that must not repeat invented names; "" if it
 // does not exist, or for limits that came with the request.
 func (e *Event) PolicyOf() string {
@@ -202,26 +152,4 @@ func (a *Asked) Policy() string {
 		return ""
 	}
 	return name
-}
-
-// Listener gets every event of a node's ports. It may be called concurrently, must not block, and must copy what it
-// keeps of the event: requests and results are in the call's memory, and may be reused.
-type Listener interface{ Ended(*Event) }
-
-// Listeners are called in their order.
-type Listeners []Listener
-
-// Ended passes an event to every listener.
-func (l Listeners) Ended(e *Event) {
-	for _, one := range l {
-		one.Ended(e)
-	}
-}
-
-// CommandCount is the number of commands of a round.
-func (e *Event) CommandCount() (n int) {
-	for _, c := range e.Commands {
-		n += c.N
-	}
-	return n
 }

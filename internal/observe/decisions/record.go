@@ -3,38 +3,11 @@ package decisions
 import (
 	"iter"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/stint-io/stint/limit"
 	"github.com/stint-io/stint/shard"
 )
-
-// Kind is the kind of an event, in the words of the decision log.
-type Kind string
-
-// The kinds.
-const (
-	Denied       Kind = "denied"
-	Allowed      Kind = "allowed"
-	ShadowDenied Kind = "shadow_denied" // allowed, and a limit or policy in shadow would have denied
-	Settled      Kind = "settled"       // a hold was settled, or a decision refunded
-
-	// The kinds below are no decisions: Record.Happened describes them. The owner of the key reports them.
-	Threshold Kind = "threshold" // a key has reached a threshold
-	Lockout   Kind = "lockout"   // a ladder began to block a key
-	Change    Kind = "change"    // a key was changed by hand
-)
-
-var kinds = []Kind{Denied, Allowed, ShadowDenied, Settled, Threshold, Lockout, Change}
-
-// bit returns a bit for the kind, or 0 if this release does not know it.
-func (k Kind) bit() uint8 {
-	if i := slices.Index(kinds, k); i >= 0 {
-		return 1 << i
-	}
-	return 0
-}
 
 // Entry is one key of a decision.
 type Entry struct {
@@ -132,18 +105,6 @@ func (a *Asked) entry(i, j int) Entry {
 	return Entry{Policy: PolicyName(e), Tier: e.Tier, Key: e.Key, Cost: e.Cost}
 }
 
-func kindOf(r *shard.Request, d *shard.Decision) Kind {
-	switch {
-	case r.Op == shard.Settle:
-		return Settled
-	case !d.Allowed:
-		return Denied
-	case d.ShadowDenied:
-		return ShadowDenied
-	}
-	return Allowed
-}
-
 // mainEntry returns the index of the main entry of a record.
 func mainEntry(r *shard.Request, d *shard.Decision) int {
 	if d.Allowed {
@@ -166,85 +127,4 @@ func (e *Record) Entries() iter.Seq[*Entry] {
 			more = yield(&e.Others[i])
 		}
 	}
-}
-
-// size estimates the event's size as JSON in bytes, from above.
-func (e *Record) size() (n int) {
-	n = 512 + len(e.DecisionID) + 6*(len(e.Namespace)+len(e.Reason)+len(e.Token))
-	for _, name := range e.DeniedBy {
-		n += 3 + len(name)
-	}
-	if h := e.Happened; h != nil {
-		n += 1024 + 6*(len(h.Namespace)+2*len(h.Policy)+2*len(h.Key))
-		if c := h.Change; c != nil {
-			n += 6 * (len(c.Namespace) + len(c.Policy) + len(c.Key))
-			n += 6 * (len(c.Actor) + len(c.Before) + len(c.After) + len(c.Note))
-		}
-	}
-	for one := range e.Entries() {
-		n += 64 + 6*(len(one.Policy)+len(one.Tier)+len(one.Key))
-	}
-	return n
-}
-
-// Filter selects events; an empty field selects all.
-type Filter struct {
-	Namespace string   `json:"namespace"`
-	Policies  []string `json:"policies,omitempty"`
-	Kinds     []Kind   `json:"kinds,omitempty"`
-	Key       string   `json:"key,omitempty"`
-	KeyPrefix string   `json:"key_prefix,omitempty"`
-}
-
-// PoliciesMax bounds the policies in a Filter, so that it fits into a message between nodes.
-const PoliciesMax = 16
-
-// Wants reports whether the filter selects an event: all conditions must hold for one of its keys.
-func (f *Filter) Wants(e *Record) bool {
-	if e.Namespace != f.Namespace || len(f.Kinds) > 0 && !slices.Contains(f.Kinds, e.Kind) {
-		return false
-	}
-	for one := range e.Entries() {
-		if f.WantsEntry(one) {
-			return true
-		}
-	}
-	return false
-}
-
-// WantsEntry reports whether the filter selects one of an event's keys.
-func (f *Filter) WantsEntry(e *Entry) bool {
-	return (len(f.Policies) == 0 || slices.Contains(f.Policies, e.Policy)) && (f.Key == "" || f.Key == e.Key) &&
-		strings.HasPrefix(e.Key, f.KeyPrefix)
-}
-
-// bits returns the kinds that the filter selects.
-func (f *Filter) bits() (all uint8) {
-	for _, k := range f.Kinds {
-		all |= k.bit()
-	}
-	if len(f.Kinds) == 0 {
-		return 0xff
-	}
-	return all
-}
-
-// Batch is a message of events from one node to another.
-type Batch struct {
-	Events []*Record `json:",omitempty"`
-	Missed uint64    `json:",omitempty"` // events lost by the reader on the sending node
-}
-
-// batchBytes bounds a Batch: half of what a message between nodes may have.
-const batchBytes = 1 << 20
-
-// Cut takes as many events as fit into one batch off the front.
-func Cut(events []*Record) (batch, rest []*Record) {
-	n := 0
-	for i, e := range events {
-		if n += e.size(); n > batchBytes && i > 0 {
-			return events[:i], events[i:]
-		}
-	}
-	return events, nil
 }

@@ -18,18 +18,18 @@ type sampler struct {
 
 	mu      sync.Mutex // guards the fields below
 	second  int64
-	denials map[string]*shareOf // by policy, in this second
+	denials map[string]*denialSampling // by policy, in this second
 }
 
-// shareOf is the sampling of one policy's denials: after each denialsInFull lines of a second ten times fewer. So a
-// flood of a million denials a second makes some 4,000 lines.
-type shareOf struct {
+// denialSampling is the sampling of one policy's denials: after each denialsInFull lines of a second ten times fewer.
+// So a flood of a million denials a second makes some 4,000 lines.
+type denialSampling struct {
 	lines  int    // with the present weight
 	weight uint64 // of the next line
 }
 
 func newSampler(every uint64) *sampler {
-	return &sampler{every: every, random: rand.Uint64, now: time.Now, denials: make(map[string]*shareOf)}
+	return &sampler{every: every, random: rand.Uint64, now: time.Now, denials: make(map[string]*denialSampling)}
 }
 
 // weight returns the number of decisions that this one's line stands for, or 0 if it gets no line.
@@ -46,7 +46,7 @@ func (s *sampler) weight(kind Kind, policy string) uint64 {
 	}
 	of := s.denials[policy]
 	if of == nil {
-		of = &shareOf{weight: 1}
+		of = &denialSampling{weight: 1}
 		s.denials[policy] = of
 	}
 	drawn := s.chance(of.weight)
