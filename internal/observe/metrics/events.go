@@ -57,8 +57,8 @@ func (m *Metrics) SinkFailing(sink string, fails bool) {
 
 // EventsWaiting sets how many events of a shard wait, and how many dead letters are kept.
 func (m *Metrics) EventsWaiting(shard uint32, waiting, dead uint64) {
-	m.events.waiting.WithLabelValues(number(shard)).Set(float64(waiting))
-	m.events.dead.WithLabelValues(number(shard)).Set(float64(dead))
+	m.events.waiting.WithLabelValues(shardLabel(shard)).Set(float64(waiting))
+	m.events.dead.WithLabelValues(shardLabel(shard)).Set(float64(dead))
 }
 
 // EventsLost sets how many events of a shard were ever lost.
@@ -68,5 +68,5 @@ func (m *Metrics) EventsLost(shard uint32, ever uint64) {
 	defer e.mu.Unlock()
 	was := e.ever[shard]
 	e.ever[shard] = max(ever, was)
-	e.lost.WithLabelValues(number(shard)).Add(float64(max(ever, was) - was))
+	e.lost.WithLabelValues(shardLabel(shard)).Add(float64(max(ever, was) - was))
 }

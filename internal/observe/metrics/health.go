@@ -90,7 +90,7 @@ func (h health) Collect(to chan<- prometheus.Metric) {
 	}
 	for shard, at := range now.SumsAgreed {
 		instant("sums_agreed",
-			"When the replica last agreed with a majority about a new sum.", at, "shard", number(shard))
+			"When the replica last agreed with a majority about a new sum.", at, "shard", shardLabel(shard))
 	}
 	send(prometheus.CounterValue, "hop_requests_total", "Requests forwarded to the node that owns them.",
 		float64(now.HopRequests), nil)
@@ -111,7 +111,7 @@ func (h health) Collect(to chan<- prometheus.Metric) {
 
 func (health) replicas(now Health, gauge func(name, help string, value float64, label ...string)) {
 	for id, r := range now.Replicas {
-		shard := number(id)
+		shard := shardLabel(id)
 		gauge("keys", "Records kept.", float64(r.Keys), "shard", shard)
 		gauge("record_bytes", "Memory that the records take.", float64(r.Bytes), "shard", shard)
 		gauge("legs_open", "Parts of operations on several shards that are charged here, and not ended.",
@@ -131,7 +131,7 @@ func (health) slots(now Health, gauge func(name, help string, value float64, lab
 	gauge("slots_to_move", "Slots to move until these shards have equally many.", float64(now.SlotsToMove))
 	gauge("slots_moving", "Slots that are moving.", float64(now.SlotsMoving))
 	for shard, slots := range now.Slots {
-		gauge("slots", "Slots of a shard.", float64(slots), "shard", number(shard))
+		gauge("slots", "Slots of a shard.", float64(slots), "shard", shardLabel(shard))
 	}
 }
 

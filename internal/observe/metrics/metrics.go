@@ -132,7 +132,7 @@ func observe(durations prometheus.Observer, took time.Duration, trace string) {
 // Batch observes requests that were decided together: their number, the keys that they changed, and the size of their
 // log entry.
 func (m *Metrics) Batch(shard uint32, requests, effects, bytes int) {
-	of := number(shard)
+	of := shardLabel(shard)
 	m.batchRequests.WithLabelValues(of).Observe(float64(requests))
 	m.batchEffects.WithLabelValues(of).Observe(float64(effects))
 	m.batchBytes.WithLabelValues(of).Observe(float64(bytes))
@@ -140,7 +140,7 @@ func (m *Metrics) Batch(shard uint32, requests, effects, bytes int) {
 
 // Commit observes the time from an entry's proposal to its installation.
 func (m *Metrics) Commit(shard uint32, took time.Duration) {
-	m.commits.WithLabelValues(number(shard)).Observe(took.Seconds())
+	m.commits.WithLabelValues(shardLabel(shard)).Observe(took.Seconds())
 }
 
 // Append observes one write of the log: its duration and number of entries.
@@ -151,34 +151,34 @@ func (m *Metrics) Append(took time.Duration, entries int) {
 
 // Epoch sets the epoch of a shard; 0 means that it has ended.
 func (m *Metrics) Epoch(shard uint32, epoch uint64) {
-	m.epochs.WithLabelValues(number(shard)).Set(float64(epoch))
+	m.epochs.WithLabelValues(shardLabel(shard)).Set(float64(epoch))
 }
 
 // Drop counts a log entry that a shard's fence skipped. reason is "epoch", "term" or "seq".
 func (m *Metrics) Drop(shard uint32, reason string) {
-	m.drops.WithLabelValues(number(shard), reason).Inc()
+	m.drops.WithLabelValues(shardLabel(shard), reason).Inc()
 }
 
 // Frozen counts an observation that a shard's time stands still.
-func (m *Metrics) Frozen(shard uint32) { m.frozen.WithLabelValues(number(shard)).Inc() }
+func (m *Metrics) Frozen(shard uint32) { m.frozen.WithLabelValues(shardLabel(shard)).Inc() }
 
 // Full counts an observation that a shard refuses requests for lack of memory.
-func (m *Metrics) Full(shard uint32) { m.full.WithLabelValues(number(shard)).Inc() }
+func (m *Metrics) Full(shard uint32) { m.full.WithLabelValues(shardLabel(shard)).Inc() }
 
 // Capped counts an observation that a shard refuses new keys of a policy or a namespace that has enough.
-func (m *Metrics) Capped(shard uint32) { m.capped.WithLabelValues(number(shard)).Inc() }
+func (m *Metrics) Capped(shard uint32) { m.capped.WithLabelValues(shardLabel(shard)).Inc() }
 
 // CanaryHeard records that a shard has answered this node's canary.
 func (m *Metrics) CanaryHeard(shard uint32, at time.Time) {
-	m.canaryHeard.WithLabelValues(number(shard)).Set(float64(at.UnixMilli()) / 1000)
+	m.canaryHeard.WithLabelValues(shardLabel(shard)).Set(float64(at.UnixMilli()) / 1000)
 	for _, kind := range []string{"lost", "doubled"} { // 0 shows that the canary is running
-		m.canaryViolated.WithLabelValues(number(shard), kind)
+		m.canaryViolated.WithLabelValues(shardLabel(shard), kind)
 	}
 }
 
 // CanaryViolated counts an impossible answer to the canary: kind is lost or doubled.
 func (m *Metrics) CanaryViolated(shard uint32, kind string) {
-	m.canaryViolated.WithLabelValues(number(shard), kind).Inc()
+	m.canaryViolated.WithLabelValues(shardLabel(shard), kind).Inc()
 }
 
 // SlotMoved counts a move of a slot that this node has ended.
@@ -230,4 +230,4 @@ func (m *Metrics) gather() ([]*dto.MetricFamily, error) {
 	}), err
 }
 
-func number(shard uint32) string { return strconv.FormatUint(uint64(shard), 10) }
+func shardLabel(shard uint32) string { return strconv.FormatUint(uint64(shard), 10) }
