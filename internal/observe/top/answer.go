@@ -1,32 +1,5 @@
 package top
 
-import "slices"
-
-// Query asks for the busiest keys of a namespace. Nodes send it to each other as JSON.
-type Query struct {
-	Namespace string
-	Policies  []string `json:",omitempty"` // empty for all
-	Order     Measure
-	Span      Span
-	Count     int  // keys of each policy
-	Traffic   bool `json:",omitempty"` // whether to include the Traffic
-}
-
-// Bounds of a Query, so that it fits into a message between nodes.
-const (
-	PoliciesMax = 16
-	CountMax    = summaryKeys
-)
-
-// Known reports whether this release can answer the query: another node may run a newer one.
-func (q *Query) Known() bool {
-	return q.Order < measures && q.Span <= Hour && q.Count > 0 && q.Count <= CountMax
-}
-
-func (q *Query) wants(namespace, policy string) bool {
-	return namespace == q.Namespace && (len(q.Policies) == 0 || slices.Contains(q.Policies, policy))
-}
-
 // Answer is what all nodes know.
 type Answer struct {
 	Policies []Policy  // by name
@@ -47,12 +20,6 @@ type Key struct {
 	Key       string
 	Estimates [measures]Estimate // by Measure
 }
-
-// Estimate is a count: at most Count, and at least Count - Err.
-type Estimate struct{ Count, Err uint64 }
-
-// Least is what the count is at least.
-func (e Estimate) Least() uint64 { return e.Count - e.Err }
 
 // Join makes the answer from the counts of all nodes. What the owners have counted of a key and what each node has
 // repeated is added up. Where a key is not listed, it may have as much as the floor.

@@ -3,35 +3,7 @@ package top
 import (
 	"hash/maphash"
 	"strings"
-	"sync/atomic"
 )
-
-// Budget bounds the memory of all boards of a node, in bytes. It may be used concurrently.
-type Budget struct {
-	most int64
-	used atomic.Int64
-	seed maphash.Seed
-}
-
-// NewBudget makes a budget of so many bytes; 0 means 32 MiB.
-func NewBudget(most int64) *Budget {
-	if most == 0 {
-		most = 32 << 20
-	}
-	return &Budget{most: most, seed: maphash.MakeSeed()}
-}
-
-// Used returns an estimate of the bytes in use.
-func (b *Budget) Used() int { return int(b.used.Load()) }
-
-// take reports whether there is room for n more bytes below most, and if so takes it.
-func (b *Budget) take(n int, most int64) bool {
-	if b.used.Add(int64(n)) <= most {
-		return true
-	}
-	b.used.Add(int64(-n))
-	return false
-}
 
 // Board has the tables of one shard. One goroutine owns it.
 type Board struct {
@@ -54,9 +26,6 @@ var shared name
 func NewBoard(b *Budget, now int64) *Board {
 	return &Board{budget: b, since: now, now: now, tables: make(map[name]*Table)}
 }
-
-// ownTables is the part of the budget that tables of one policy may take. The rest is for tables that are shared.
-func (b *Budget) ownTables() int64 { return b.most / 4 * 3 }
 
 // Advance sets the instant of the following decisions.
 func (b *Board) Advance(now int64) {

@@ -1,7 +1,5 @@
 package top
 
-import "slices"
-
 // Measure is a quantity that is counted for each key.
 type Measure uint8
 
@@ -12,45 +10,6 @@ const (
 	Units     Measure = 2 // admitted
 	measures          = 3
 )
-
-// The lengths of windows, in microseconds.
-const (
-	second     = int64(1_000_000)
-	ten        = 10 * second
-	minute     = 60 * second
-	tenMinutes = 10 * minute
-	hour       = 60 * minute
-)
-
-// window is a window that has ended.
-type window struct {
-	start int64 // microseconds since the Unix epoch
-	of    [measures]Summary
-}
-
-// ring has the newest windows of one length, the oldest first.
-type ring struct {
-	length  int64 // microseconds
-	most    int
-	windows []*window
-}
-
-func (r *ring) add(w *window) (dropped *window) {
-	if len(r.windows) == r.most {
-		dropped = r.windows[0]
-		r.windows = slices.Delete(r.windows, 0, 1)
-	}
-	r.windows = append(r.windows, w)
-	return dropped
-}
-
-// from lists the windows that start at an instant or later, the oldest first.
-func (r *ring) from(start int64) []*window {
-	if i := slices.IndexFunc(r.windows, func(w *window) bool { return w.start >= start }); i >= 0 {
-		return r.windows[i:]
-	}
-	return nil
-}
 
 // Table counts the keys of one policy of a namespace.
 type Table struct {
@@ -134,21 +93,6 @@ func (t *Table) keep(in *ring, w *window) {
 	}
 }
 
-func (w *window) size() (n int) {
-	for m := range w.of {
-		n += w.of[m].size()
-	}
-	return n
-}
-
-func merged(parts []*window, m int) Summary {
-	sums := make([]Summary, len(parts))
-	for i, w := range parts {
-		sums[i] = w.of[m]
-	}
-	return Merge(sums, summaryKeys)
-}
-
 // idle reports whether nothing was added for longer than any window.
 func (t *Table) idle(now int64) bool {
 	for _, r := range []*ring{&t.tens, &t.minutes, &t.tenMinutes} {
@@ -157,28 +101,6 @@ func (t *Table) idle(now int64) bool {
 		}
 	}
 	return !t.used
-}
-
-// Span is how far back an answer looks.
-type Span uint8
-
-// The spans. Their numbers are sent between nodes.
-const (
-	Minute     Span = 0
-	TenMinutes Span = 1
-	Hour       Span = 2
-)
-
-// begin is the earliest start of a window that belongs to a span: windows that lie only partly in it are left out.
-func (s Span) begin(now int64) int64 {
-	back, length := hour, tenMinutes
-	switch s {
-	case Minute:
-		back, length = minute, ten
-	case TenMinutes:
-		back, length = tenMinutes, minute
-	}
-	return (now - back + length - 1) / length * length
 }
 
 // read returns the windows of a span: the live one, and the longest ended ones that cover it. The table keeps no
