@@ -16,6 +16,8 @@ import (
 	"go.opentelemetry.io/otel/sdk/resource"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	oteltrace "go.opentelemetry.io/otel/trace"
+
+	"github.com/stint-io/stint/shard"
 )
 
 // Config defines which calls are traced, and the destination of their spans. All fields but Logger and Dial are
@@ -117,3 +119,18 @@ func (t *Tracer) Close(ctx context.Context) {
 
 // chosen draws at random.
 func chosen(share float64) bool { return rand.Float64() < share }
+
+// start begins a span below a parent; if the parent is not valid, it is the root of a new trace.
+func (t *Tracer) start(
+	parent oteltrace.SpanContext, name string, kind oteltrace.SpanKind, at time.Time,
+) oteltrace.Span {
+	ctx := oteltrace.ContextWithSpanContext(context.Background(), parent)
+	_, span := t.spans.Start(ctx, name, oteltrace.WithSpanKind(kind), oteltrace.WithTimestamp(at))
+	return span
+}
+
+// remote is a span of another node or of a caller.
+func remote(at shard.TraceContext) oteltrace.SpanContext {
+	return oteltrace.NewSpanContext(oteltrace.SpanContextConfig{TraceID: at.ID, SpanID: at.Span,
+		TraceFlags: oteltrace.FlagsSampled, Remote: true})
+}
