@@ -3,8 +3,6 @@ package model
 import (
 	"fmt"
 	"slices"
-
-	"github.com/stint-io/stint/limit"
 )
 
 // copied is a Model with the same numbers that shares nothing with m, for questions that change a Model.
@@ -22,7 +20,7 @@ func copyOf(m memory) memory {
 		return new(*m)
 	case *periods:
 		return new(*m)
-	case *tally:
+	case *total:
 		return new(*m)
 	case *integer: // its number is replaced, never changed
 		return new(*m)
@@ -41,19 +39,4 @@ func copyOf(m memory) memory {
 func (c cells) copied() cells {
 	c.all = slices.Clone(c.all)
 	return c
-}
-
-// spent is the used units. It does not count the tokens that an unused bucket does not hold yet.
-func (m *Model) spent(now limit.Time) uint64 {
-	if neverBegun(m.memory) {
-		return 0
-	}
-	return ceiling(m.memory.used(now))
-}
-
-// stillCounts reports whether units taken at an instant could be refunded.
-func (m *Model) stillCounts(taken, now limit.Time) bool {
-	other := m.copied()
-	other.memory.refund(limit.MaxCost, taken, now)
-	return other.memory.used(now).Cmp(m.memory.used(now)) != 0
 }

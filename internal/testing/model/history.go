@@ -1,7 +1,6 @@
 package model
 
 import (
-	"encoding/json"
 	"fmt"
 	"slices"
 
@@ -19,7 +18,7 @@ import (
 type History struct {
 	Thorough bool // searches for the instants on every decision
 	policies map[string]*policy.Policy
-	revised  map[place]limit.Time // when a revision last changed the numbers of a limit; 0 if not known
+	revised  map[limitName]limit.Time // when a revision last changed the numbers of a limit; 0 if not known
 	counters map[address]*counter
 	ids      map[id]remembered
 	ended    map[Target]ended
@@ -38,157 +37,6 @@ type id struct {
 
 // address is one policy's counter of a key.
 type address struct{ policy, key string }
-
-// Place is an entry of the shard's log, with its shard time.
-type Place struct {
-	Epoch, Seq uint64
-	At         limit.Time
-}
-
-// Charge is one (policy, key) of a request, with its cost.
-type Charge struct {
-	Policy, Key string
-	Cost        uint64
-	Tier        string
-	// Inline is a policy from the request in place of a named one, with no other numbers. Its limits have their own
-	// counters.
-	Inline *policy.Policy
-}
-
-// Op is the operation of a request.
-type Op uint8
-
-// The operations. Their numbers are those of package shard, which is judged here and not imported.
-const (
-	Take           Op = 1 // decide and count, all or nothing
-	Peek           Op = 2 // decide without counting
-	Get            Op = 3 // the state of the limits
-	Reset          Op = 4 // reset the keys to rest
-	Count          Op = 8 // count, regardless of the limits
-	Partial        Op = 9 // take as much as fits
-	Reserve        Op = 10
-	Settle         Op = 11
-	SetUsed        Op = 12
-	AddUsed        Op = 13
-	Block          Op = 14
-	Unblock        Op = 15
-	PutOverride    Op = 16
-	DeleteOverride Op = 17
-	Tally          Op = 25
-	ReadTally      Op = 26
-	Forget         Op = 27 // end everything that is kept of the first charge's key, under any policy
-	CorrectUsage   Op = 32 // add units to a period of the key's bill, in a figure of their own
-)
-
-// deciding reports whether limits and blocks can deny the operation.
-func (o Op) deciding() bool { return o == Take || o == Peek || o == Partial || o == Reserve }
-
-// Decided is one request with its shard's answer.
-type Decided struct {
-	Place   Place // of the entry that covers the answer
-	Op      Op
-	ID      string // idempotency id; may be empty
-	Slot    uint32 // of the request; each slot has ids of its own
-	Charges []Charge
-	Limit   string // Reset, SetUsed, AddUsed: applies only to the limit of this name
-
-	TTL        limit.Span      // Reserve
-	OnExpire   policy.OnExpire // Reserve
-	Settlement *Settlement     // Settle
-	Amount     int64           // SetUsed, AddUsed, CorrectUsage
-	Until      limit.Time      // Block
-	Override   *policy.Override
-	Tally      *TallyTerms // Tally
-	Correction *Correction // CorrectUsage
-
-	Refused Refusal // the answer was an error; Answer is empty then
-	Answer  Answer  // as the shard gave it
-}
-
-// Refusal is an error that a History expects for certain requests.
-type Refusal uint8
-
-// The refusals.
-const (
-	NotRefused Refusal = iota
-	IDReused           // the id belongs to another request
-	HoldEnded          // the hold or decision was settled differently, has expired, or is too old
-	OverQuota          // a commit above the hold does not fit
-	TooLarge           // a tally would need more than 64 bits
-	KeyUnknown         // the policy refuses keys that have no override
-	NoPeriod           // there is no such period to correct
-)
-
-// String names the refusal.
-func (r Refusal) String() string {
-	return [...]string{"no", "id reused", "hold ended", "over quota", "too large", "key unknown", "no period"}[r]
-}
-
-// Settlement is the request of a Settle. The numbers of Action and Overage are those of package shard.
-type Settlement struct {
-	Target  Target
-	Action  Action
-	Actual  []uint64
-	Overage Overage
-	TTL     limit.Span
-}
-
-// Target names a hold or a decision by its place.
-type Target struct {
-	Hold  bool
-	Place Place
-	Index uint32
-}
-
-// Action is what a settlement does.
-type Action uint8
-
-// The actions.
-const (
-	Commit  Action = 1
-	Cancel  Action = 2
-	Extend  Action = 3
-	Success Action = 4
-	Failed  Action = 5
-)
-
-// Overage is how to treat spending above a hold.
-type Overage uint8
-
-// The overages.
-const (
-	Clamp  Overage = 0
-	Debt   Overage = 1
-	Reject Overage = 2
-)
-
-// Answer is a decision.
-type Answer struct {
-	Place        Place  // of the entry that decided it first
-	Index        uint32 // from 1, among the counted decisions of that entry; 0 if nothing was counted
-	Allowed      bool
-	ShadowDenied bool
-	Challenged   bool // not allowed, and only soft limits say no
-	Replayed     bool
-	RetryAfter   limit.Span
-	HoldExpires  limit.Time
-	Limits       []Status // for every limit of every charge, in their order; none for a tally
-	Tallied      *Tallied // Tally and ReadTally
-}
-
-// Status is one limit of one charge in an answer.
-type Status struct {
-	Limit             string
-	Quota             uint64
-	Unlimited, Shadow bool
-	Soft              bool
-	Held, Granted     uint64
-	LockoutLevel      uint32
-	BlockedUntil      limit.Time
-	Blocked           bool
-	ByHand            bool
-	limit.Verdict
-}
 
 type remembered struct {
 	request string
@@ -215,7 +63,7 @@ const searched = 32
 // NewHistory returns the History of a shard without any request.
 func NewHistory(policies ...*policy.Policy) *History {
 	h := &History{counters: make(map[address]*counter), ids: make(map[id]remembered), ended: make(map[Target]ended),
-		taken: make(map[Target]map[address]taken), revised: make(map[place]limit.Time)}
+		taken: make(map[Target]map[address]taken), revised: make(map[limitName]limit.Time)}
 	h.Adopt(0, policies...)
 	return h
 }
@@ -229,7 +77,7 @@ func (h *History) Adopt(at limit.Time, policies ...*policy.Policy) {
 		h.policies[p.Name] = p
 		for _, l := range p.Limits {
 			if renumbered(before[p.Name], p, l.Name) {
-				h.revised[place{p.Name, l.Name}] = at
+				h.revised[limitName{p.Name, l.Name}] = at
 			}
 		}
 	}
@@ -240,8 +88,8 @@ func (h *History) Adopt(at limit.Time, policies ...*policy.Policy) {
 	}
 }
 
-// place is a limit of a policy.
-type place struct{ policy, limit string }
+// limitName is a limit of a policy.
+type limitName struct{ policy, limit string }
 
 // renumbered reports whether a limit has other numbers than before, without a tier or under one that existed.
 func renumbered(old, p *policy.Policy, name string) bool {
@@ -319,22 +167,6 @@ func (h *History) order(p Place) error {
 	return nil
 }
 
-// request is everything that an id stands for, as text.
-func (d *Decided) request() string {
-	all := []any{d.Op, d.Limit, d.TTL, d.OnExpire, d.Amount, d.Until, d.Tally, d.Settlement, d.Correction, d.Override}
-	for _, c := range d.Charges {
-		all = append(all, c.Policy, c.Key, c.Cost, c.Tier)
-		if c.Inline != nil {
-			all = append(all, c.Inline.Limits)
-		}
-	}
-	text, err := json.Marshal(all)
-	if err != nil {
-		panic(err) // it is text and numbers
-	}
-	return string(text)
-}
-
 // again checks that a remembered id is answered as before, and that its reuse for another request is refused.
 func (h *History) again(d *Decided, r remembered) error {
 	same, reused := d.request() == r.request, d.Refused == IDReused
@@ -349,66 +181,6 @@ func (h *History) again(d *Decided, r remembered) error {
 		return fmt.Errorf("id %q was counted at %v and decided again at %v", d.ID, r.answer.Place, d.Place)
 	}
 	return d.Answer.differs(r.answer)
-}
-
-// differs compares a replay with the original answer.
-func (a Answer) differs(original Answer) error {
-	a.Replayed = original.Replayed
-	if a.Place != original.Place || a.Index != original.Index || a.Allowed != original.Allowed ||
-		a.ShadowDenied != original.ShadowDenied || a.Challenged != original.Challenged ||
-		a.RetryAfter != original.RetryAfter ||
-		a.HoldExpires != original.HoldExpires || !slices.Equal(a.Limits, original.Limits) ||
-		!sameTally(a.Tallied, original.Tallied) {
-		return fmt.Errorf("a replay says %+v, the original said %+v", a, original)
-	}
-	return nil
-}
-
-func sameTally(a, b *Tallied) bool { return a == b || a != nil && b != nil && *a == *b }
-
-// compare compares an answer with the expected one. It skips instants that were not searched for.
-func (h *History) compare(got, want *Answer) error {
-	switch {
-	case want.Replayed:
-		if !got.Replayed {
-			return fmt.Errorf("what was settled before is settled again: %+v", *got)
-		}
-		return got.differs(*want)
-	case got.Allowed != want.Allowed:
-		return fmt.Errorf("allowed is %v, must be %v", got.Allowed, want.Allowed)
-	case got.Index != want.Index && want.Index == 0:
-		return fmt.Errorf("nothing was counted, yet it has index %d", got.Index)
-	case got.Index != want.Index:
-		return fmt.Errorf("the counted decision %d of %v has index %d", want.Index, want.Place, got.Index)
-	case got.ShadowDenied != want.ShadowDenied:
-		return fmt.Errorf("denied in shadow is %v, must be %v", got.ShadowDenied, want.ShadowDenied)
-	case got.Challenged != want.Challenged:
-		return fmt.Errorf("challenged is %v, must be %v", got.Challenged, want.Challenged)
-	case got.HoldExpires != want.HoldExpires:
-		return fmt.Errorf("the hold expires at %d, must at %d", got.HoldExpires, want.HoldExpires)
-	case !sameTally(got.Tallied, want.Tallied):
-		return fmt.Errorf("the tally is %+v, must be %+v", got.Tallied, want.Tallied)
-	case len(got.Limits) < len(want.Limits):
-		return fmt.Errorf("%d statuses are fewer than its limits", len(got.Limits))
-	case len(got.Limits) > len(want.Limits):
-		return fmt.Errorf("%d statuses are more than its limits", len(got.Limits))
-	}
-	for i, w := range want.Limits {
-		g := got.Limits[i]
-		if !h.searches() {
-			w.ResetAt = g.ResetAt
-		}
-		if !w.Allowed && !h.searches() {
-			w.RetryAfter = g.RetryAfter
-		}
-		if g != w {
-			return fmt.Errorf("limit %d, %s: answered %+v, must be %+v", i, w.Limit, g, w)
-		}
-	}
-	if got.RetryAfter != want.RetryAfter && (want.Allowed || h.searches()) {
-		return fmt.Errorf("retry after is %d, must be %d", got.RetryAfter, want.RetryAfter)
-	}
-	return nil
 }
 
 func (h *History) searches() bool { return h.Thorough || h.told%searched == 0 }
@@ -435,20 +207,4 @@ func (h *History) retentions(d *Decided) (shortest, longest limit.Span) {
 		}
 	}
 	return shortest, longest
-}
-
-// Ledger is what the clients of one key know about it. The limit must be one that never gives anything back.
-type Ledger struct {
-	Acked   uint64 // units answered as admitted, each operation once
-	Unknown uint64 // units of operations with an unknown outcome
-}
-
-// Settle compares the ledger with the shard's final count: every admission that was answered must be counted, and
-// besides those only operations with an unknown outcome may be.
-func (l Ledger) Settle(final uint64) error {
-	if final < l.Acked || final > l.Acked+l.Unknown {
-		return fmt.Errorf("%d units are counted: answered as admitted were %d, unknown are %d",
-			final, l.Acked, l.Unknown)
-	}
-	return nil
 }

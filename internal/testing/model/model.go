@@ -53,10 +53,17 @@ func memoryOf(l limit.Limit) memory {
 	case limit.Calendar:
 		return newPeriods(*l.Cycle)
 	case limit.Lifetime, limit.Unlimited, limit.Concurrency:
-		return &tally{}
+		return &total{}
 	}
 	panic(fmt.Sprintf("model: no model of algorithm %d", l.Algorithm))
 }
+
+// total counts everything.
+type total struct{ units uint64 }
+
+func (t *total) used(limit.Time) *big.Rat             { return rat(t.units) }
+func (t *total) count(units uint64, _ limit.Time)     { t.units += units }
+func (t *total) refund(units uint64, _, _ limit.Time) { t.units -= min(units, t.units) }
 
 // Take decides a request and counts it if it is admitted.
 func (m *Model) Take(cost uint64, now limit.Time) limit.Verdict {
@@ -145,6 +152,21 @@ func (m *Model) numbers(now limit.Time) limit.Verdict {
 		v.Remaining = m.limit.Quota - used
 	}
 	return v
+}
+
+// spent is the used units. It does not count the tokens that an unused bucket does not hold yet.
+func (m *Model) spent(now limit.Time) uint64 {
+	if neverBegun(m.memory) {
+		return 0
+	}
+	return ceiling(m.memory.used(now))
+}
+
+// stillCounts reports whether units taken at an instant could be refunded.
+func (m *Model) stillCounts(taken, now limit.Time) bool {
+	other := m.copied()
+	other.memory.refund(limit.MaxCost, taken, now)
+	return other.memory.used(now).Cmp(m.memory.used(now)) != 0
 }
 
 func (m *Model) deny(cost uint64, now limit.Time) limit.Verdict {

@@ -7,7 +7,7 @@ import (
 )
 
 // settle ends a hold or gives back a decision, once.
-func (h *History) settle(d *Decided, all []*asked) (Answer, Refusal) {
+func (h *History) settle(d *Decided, all []*openCharge) (Answer, Refusal) {
 	now, s := d.Place.At, d.Settlement
 	if before, known := h.ended[s.Target]; known && now < before.until {
 		if before.action != s.shown() {
@@ -55,7 +55,7 @@ func (s *Settlement) shown() string {
 }
 
 // open reports whether the hold is in all of its counters. A decision need not be in any.
-func (s *Settlement) open(all []*asked) bool {
+func (s *Settlement) open(all []*openCharge) bool {
 	for _, a := range all {
 		found := false
 		for _, hold := range a.counter.holds {
@@ -77,12 +77,12 @@ func (s *Settlement) actual(i int, taken uint64) uint64 {
 }
 
 // excess is the units that an entry spent above what it took.
-func (s *Settlement) excess(i int, a *asked) uint64 {
+func (s *Settlement) excess(i int, a *openCharge) uint64 {
 	return max(s.actual(i, a.Cost), a.Cost) - a.Cost
 }
 
 // excessFits reports whether every limit that can deny has room for the spending above the hold.
-func (s *Settlement) excessFits(all []*asked, now limit.Time) bool {
+func (s *Settlement) excessFits(all []*openCharge, now limit.Time) bool {
 	for i, a := range all {
 		if excess := s.excess(i, a); excess > 0 && excess > a.room(now, excess) {
 			return false
@@ -91,21 +91,8 @@ func (s *Settlement) excessFits(all []*asked, now limit.Time) bool {
 	return true
 }
 
-// room is how many of units fit into the entry's limits that can deny.
-func (a *asked) room(now limit.Time, units uint64) uint64 {
-	looked := *a
-	looked.counter = a.counter.copied()
-	for i, l := range a.limits {
-		if l.Unlimited || a.shadowed(i) || l.Algorithm == limit.Unlimited || l.Algorithm == limit.Concurrency {
-			continue
-		}
-		units = min(units, looked.at(i, now).model.numbers(now).Remaining)
-	}
-	return units
-}
-
 // settle applies the settlement to one counter. countedBy names the limits that counted a decision.
-func (a *asked) settle(s *Settlement, i int, countedBy []string, now limit.Time, answer *Answer) {
+func (a *openCharge) settle(s *Settlement, i int, countedBy []string, now limit.Time, answer *Answer) {
 	h, ofHold := a.counter.takeHold(s.Target)
 	giveBack := func(units uint64) {
 		if ofHold {
@@ -141,7 +128,7 @@ func (a *asked) settle(s *Settlement, i int, countedBy []string, now limit.Time,
 }
 
 // spend counts the spending above what was taken.
-func (a *asked) spend(excess uint64, overage Overage, now limit.Time) {
+func (a *openCharge) spend(excess uint64, overage Overage, now limit.Time) {
 	if overage == Clamp {
 		excess = a.room(now, excess)
 	}
@@ -153,61 +140,5 @@ func (a *asked) spend(excess uint64, overage Overage, now limit.Time) {
 		if l.Algorithm != limit.Concurrency {
 			a.counting(i, now, func(m *Model) { m.memory.count(excess, now) })
 		}
-	}
-}
-
-// adjust applies an operator's request.
-func (a *asked) adjust(d *Decided) {
-	now, c := d.Place.At, a.counter
-	switch d.Op {
-	case Block:
-		c.deeds = append(c.deeds, deed{kind: blocked, at: now, until: d.Until, rules: a.policy.Lockout})
-		return
-	case Unblock:
-		c.deeds = append(c.deeds, deed{kind: unblocked, at: now, rules: a.policy.Lockout})
-		return
-	case PutOverride, DeleteOverride:
-		c.carry(resolve(a.policy, a.Tier, d.Override), a.policy, now) // not a revision: used units stay used
-		c.override = d.Override
-		a.limits = resolve(a.policy, a.Tier, c.override)
-		return
-	}
-	if d.Op == Reset && d.Limit == "" {
-		for i := range c.kept { // including those that the policy no longer has
-			c.kept[i].reset(now)
-		}
-		c.deeds = append(c.deeds, deed{kind: cleared, at: now, rules: a.policy.Lockout})
-	}
-	for i := range a.limits {
-		if d.Limit == "" || d.Limit == a.limits[i].Name {
-			a.setUsed(d, i)
-		}
-	}
-}
-
-func (a *asked) setUsed(d *Decided, i int) {
-	now := d.Place.At
-	if a.limits[i].Algorithm == limit.Concurrency && d.Op != Reset {
-		return // it counts only open holds
-	}
-	k := a.at(i, now)
-	switch used := k.model.numbers(now).Used; {
-	case d.Op == Reset:
-		k.reset(now)
-	case d.Op == SetUsed:
-		a.counting(i, now, func(m *Model) { m.SetUsed(uint64(d.Amount), now) })
-		k.void(now)
-	case d.Amount > 0:
-		a.counting(i, now, func(m *Model) { m.memory.count(uint64(d.Amount), now) })
-	case d.Amount < 0:
-		a.counting(i, now, func(m *Model) { m.SetUsed(used-min(used, uint64(-d.Amount)), now) })
-		k.void(now)
-	}
-}
-
-func (k *kept) reset(now limit.Time) {
-	if !k.atRest(now) {
-		k.model = New(k.model.limit)
-		k.void(now)
 	}
 }

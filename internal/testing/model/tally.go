@@ -77,7 +77,7 @@ func (n *integer) count(units uint64, at limit.Time) {
 func (n *integer) refund(uint64, limit.Time, limit.Time) {}
 
 // tally applies a Tally, and returns the answer that the shard must give.
-func (h *History) tally(d *Decided, a *asked) (answer Answer, refused Refusal) {
+func (h *History) tally(d *Decided, a *openCharge) (answer Answer, refused Refusal) {
 	now := d.Place.At
 	k := a.at(0, now)
 	value, until, there := big.NewInt(0), limit.Time(0), false
@@ -129,7 +129,7 @@ func (h *History) tally(d *Decided, a *asked) (answer Answer, refused Refusal) {
 		k.model = New(k.model.limit)
 	}
 	answer.Index = h.next()
-	h.keep([]*asked{a}, d.Place.At)
+	h.keep([]*openCharge{a}, d.Place.At)
 	return answer, NotRefused
 }
 

@@ -10,7 +10,7 @@ import (
 // wait returns how long it takes until a condition holds if nothing is done, and open holds and overrides end at their
 // time. Between two such ends the admitted amount only grows, so each of these spans can be searched. Units counted
 // under other numbers are carried over now: by the request, or by one that it looks ahead to.
-func wait(all []*asked, now limit.Time, admits func([]*asked, limit.Time) bool) limit.Span {
+func wait(all []*openCharge, now limit.Time, admits func([]*openCharge, limit.Time) bool) limit.Span {
 	for _, a := range all {
 		a.counter.carry(a.limits, a.policy, now)
 	}
@@ -36,7 +36,7 @@ func wait(all []*asked, now limit.Time, admits func([]*asked, limit.Time) bool) 
 
 // ahead copies the counters in their state at an instant if nothing is done; only holds and overrides that end by from
 // have ended.
-func ahead(all []*asked, from limit.Time) (later []*asked) {
+func ahead(all []*openCharge, from limit.Time) (later []*openCharge) {
 	for _, a := range all {
 		other := *a
 		other.counter = a.counter.copied()
@@ -52,8 +52,8 @@ func ahead(all []*asked, from limit.Time) (later []*asked) {
 }
 
 // admitsAll returns a condition: whether a request would be admitted.
-func admitsAll(op Op) func([]*asked, limit.Time) bool {
-	return func(all []*asked, at limit.Time) bool {
+func admitsAll(op Op) func([]*openCharge, limit.Time) bool {
+	return func(all []*openCharge, at limit.Time) bool {
 		for _, a := range all {
 			if a.deniedUntil(at) > at || a.unknown() {
 				return false
@@ -66,12 +66,4 @@ func admitsAll(op Op) func([]*asked, limit.Time) bool {
 		}
 		return true
 	}
-}
-
-// least is the amount that an entry must have room for.
-func (a *asked) least(op Op) uint64 {
-	if op == Partial {
-		return 1
-	}
-	return max(a.Cost, 1)
 }

@@ -114,10 +114,3 @@ func (w *weightedWindow) used(at limit.Time) *big.Rat {
 	weighted := share.Mul(share, rat(w.sum(n-1, n-1)))
 	return weighted.Add(weighted, rat(w.sum(n, n)))
 }
-
-// tally counts everything.
-type tally struct{ units uint64 }
-
-func (t *tally) used(limit.Time) *big.Rat             { return rat(t.units) }
-func (t *tally) count(units uint64, _ limit.Time)     { t.units += units }
-func (t *tally) refund(units uint64, _, _ limit.Time) { t.units -= min(units, t.units) }

@@ -18,7 +18,7 @@ type Fired struct {
 
 // counting counts units on a limit, and records the thresholds that its use reaches. Other changes of the use cross
 // none: a bucket that comes to rest by a refund may begin with more used than it had.
-func (a *asked) counting(i int, now limit.Time, count func(*Model)) {
+func (a *openCharge) counting(i int, now limit.Time, count func(*Model)) {
 	l, m := &a.limits[i], a.at(i, now).model
 	if len(l.Thresholds) == 0 || l.Algorithm == limit.Concurrency {
 		count(m)
@@ -43,7 +43,7 @@ func (a *asked) counting(i int, now limit.Time, count func(*Model)) {
 }
 
 // fire records the thresholds that the request has crossed, except those that have fired in their window before.
-func (h *History) fire(a *asked) {
+func (h *History) fire(a *openCharge) {
 	for _, f := range a.crossed {
 		if !slices.ContainsFunc(h.fired, f.silencedBy) {
 			h.fired = append(h.fired, f)
