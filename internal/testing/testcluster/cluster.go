@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"crypto/tls"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -228,6 +227,3 @@ func (c *Cluster) byIP(ip string) int {
 func (o *Options) key() string { return filepath.Join(o.Dir, "cluster.key") }
 
 func (o *Options) policies() string { return filepath.Join(o.Dir, "policies.yaml") }
-
-// errEnded is the reason why a node will never answer.
-var errEnded = errors.New("it has ended")

@@ -287,9 +287,6 @@ func (w *weather) failed() {
 	w.fails = time.Now()
 }
 
-// ExitUntrusted is the exit status of a process that stopped because its disk cannot be trusted.
-const ExitUntrusted = 75
-
 // clock makes a node's clock jump forward or back, and then correct again.
 func (w *weather) clock(ctx context.Context, i int, random *rand.Rand) error {
 	jumps := []time.Duration{100 * time.Millisecond, 300 * time.Millisecond, time.Second, 8 * time.Second}
