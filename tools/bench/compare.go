@@ -159,7 +159,7 @@ func (c *contender) run(ctx context.Context, warmUp bool) error {
 	if warmUp {
 		warm = min(c.plan.Duration/4, time.Second)
 	}
-	report, err := measured(ctx, warm, c.plan, func(p bench.Plan) (*bench.Report, error) {
+	report, err := driveWarm(ctx, warm, c.plan, func(p bench.Plan) (*bench.Report, error) {
 		port, err := c.open(ctx, p)
 		if err != nil {
 			return nil, err
@@ -182,23 +182,6 @@ func (c *compareCommand) sweep(ctx context.Context, w work, p bench.Plan) error 
 		return err
 	}
 	return ours.sweep(ctx)
-}
-
-// spread is the median, the minimum and the maximum of several rounds.
-type spread struct{ median, least, most float64 }
-
-func spreadOf(values []float64) spread {
-	sorted := slices.Sorted(slices.Values(values))
-	middle := len(sorted) / 2
-	s := spread{sorted[middle], sorted[0], sorted[len(sorted)-1]}
-	if len(sorted)%2 == 0 {
-		s.median = (sorted[middle-1] + sorted[middle]) / 2
-	}
-	return s
-}
-
-func (s spread) text(format string) string {
-	return fmt.Sprintf(format+" ("+format+"-"+format+")", s.median, s.least, s.most)
 }
 
 // figures of a report

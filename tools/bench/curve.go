@@ -104,7 +104,7 @@ func planAt(p bench.Plan, x string, value int) bench.Plan {
 // measure runs one value, after a short run that is not measured, and prints its point.
 func (c *curveCommand) measure(ctx context.Context, p bench.Plan, x string, value int) error {
 	drive := func(p bench.Plan) (*bench.Report, error) { return c.drive(ctx, p) }
-	r, err := measured(ctx, min(p.Duration/4, 500*time.Millisecond), p, drive)
+	r, err := driveWarm(ctx, min(p.Duration/4, 500*time.Millisecond), p, drive)
 	switch {
 	case err != nil:
 		return err
@@ -117,7 +117,7 @@ func (c *curveCommand) measure(ctx context.Context, p bench.Plan, x string, valu
 		Series:          c.Series,
 		X:               x,
 		Value:           value,
-		How:             how(p, x),
+		How:             planText(p, x),
 		PerSecond:       r.ChecksPerSecond,
 		P50Micros:       r.Latency.P50,
 		P99Micros:       r.Latency.P99,
@@ -125,8 +125,8 @@ func (c *curveCommand) measure(ctx context.Context, p bench.Plan, x string, valu
 	})
 }
 
-// how says what was measured besides x, for the caption of a chart.
-func how(p bench.Plan, x string) string {
+// planText says what was measured besides x, for the caption of a chart.
+func planText(p bench.Plan, x string) string {
 	words := []string{}
 	for _, number := range []struct {
 		name  string

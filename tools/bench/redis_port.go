@@ -5,9 +5,7 @@ import (
 	_ "embed"
 	"errors"
 	"fmt"
-	"net"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/redis/go-redis/v9"
@@ -190,51 +188,6 @@ func (p *redisPort) Close() {
 	}
 }
 
-// redisCaller is one caller. When a port refuses connections, it goes on to the next one.
-type redisCaller struct {
-	port *redisPort
-	at   int // of the current client, modulo their number
-}
-
-// Close implements bench.Caller.
-func (c *redisCaller) Close() {}
-
-// Check implements bench.Caller.
-func (c *redisCaller) Check(keys []uint32, fates []bench.Fate) *bench.Failure {
-	ctx := context.Background()
-	var answers []redis.Cmder
-	for range c.port.clients {
-		pipe := c.port.clients[c.at%len(c.port.clients)].Pipeline()
-		for _, key := range keys {
-			pipe.Do(ctx, c.port.command(c.port.plan.KeyName(key))...)
-		}
-		if c.port.wait > 0 {
-			pipe.Do(ctx, "WAIT", c.port.wait, 0)
-		}
-		var err error
-		if answers, err = pipe.Exec(ctx); !bench.NeverSent(err) {
-			break
-		}
-		c.at++
-	}
-	var first *bench.Failure
-	for i := range fates {
-		answer := answers[i].(*redis.Cmd)
-		if fates[i] = c.port.fateOf(answer); fates[i] >= bench.Failed && first == nil {
-			first = failureOf(answer.Err())
-		}
-	}
-	if c.port.wait > 0 {
-		if replicas, err := answers[len(keys)].(*redis.Cmd).Int(); err != nil || replicas < c.port.wait {
-			for i := range fates {
-				fates[i] = bench.Unknown
-			}
-			return &bench.Failure{Code: "wait", Message: fmt.Sprintf("WAIT answered %d (%v)", replicas, err)}
-		}
-	}
-	return first
-}
-
 // The bucket is so large that no machine is denied, so that every check writes; so is the window of a Redis.
 const (
 	bucketQuota  = 1_000_000 // refilled each second
@@ -288,15 +241,6 @@ func (p *redisPort) allows(value any) bool {
 	return p.work == workIncr || (value == int64(1)) == p.asksPolicy()
 }
 
-func failureOf(err error) *bench.Failure {
-	var refused redis.Error
-	if errors.As(err, &refused) {
-		word, _, _ := strings.Cut(err.Error(), " ")
-		return &bench.Failure{Code: strings.ToLower(word), Message: err.Error()}
-	}
-	return &bench.Failure{Code: bench.ConnectionLost, Message: err.Error()}
-}
-
 // The Lua of a Redis, by work.
 var (
 	//go:embed window.lua
@@ -306,46 +250,3 @@ var (
 
 	scripts = map[work]string{workWindow: windowScript, workBucket: bucketScript}
 )
-
-// replicasOf connects to the replicas that a Redis reports as online.
-func replicasOf(ctx context.Context, c *redis.Client) (replicas []*redis.Client) {
-	about := c.InfoMap(ctx).Val()["Replication"]
-	for n := 0; about["slave"+strconv.Itoa(n)] != ""; n++ {
-		fields := map[string]string{}
-		for field := range strings.SplitSeq(about["slave"+strconv.Itoa(n)], ",") {
-			name, value, _ := strings.Cut(field, "=")
-			fields[name] = value
-		}
-		if fields["state"] == "online" {
-			replicas = append(replicas,
-				redis.NewClient(&redis.Options{Addr: net.JoinHostPort(fields["ip"], fields["port"])}))
-		}
-	}
-	return replicas
-}
-
-// cpuOfRedis is the processor time of a Redis and of its replicas that answer, in seconds.
-func cpuOfRedis(ctx context.Context, c *redis.Client) (sum float64) {
-	about := c.InfoMap(ctx).Val()["CPU"]
-	for _, name := range []string{"used_cpu_user", "used_cpu_sys"} {
-		seconds, _ := strconv.ParseFloat(about[name], 64)
-		sum += seconds
-	}
-	for _, replica := range replicasOf(ctx, c) {
-		sum += cpuOfRedis(ctx, replica)
-		replica.Close()
-	}
-	return sum
-}
-
-// durability says what an acknowledgement of a Redis is worth.
-func durability(ctx context.Context, c *redis.Client) string {
-	settings, err := c.ConfigGet(ctx, "append*").Result()
-	switch {
-	case err != nil: // some hosted services forbid it
-		return "durability not known"
-	case settings["appendonly"] != "yes":
-		return "no append-only file"
-	}
-	return "appendfsync " + settings["appendfsync"]
-}
