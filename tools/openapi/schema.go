@@ -13,8 +13,8 @@ import (
 // schemas are the messages and enums that procedures use, by name. All are of one package, so the short name is enough.
 type schemas map[string]*yaml.Node
 
-// known are the types that ProtoJSON writes in a form of their own.
-var known = map[protoreflect.FullName]*yaml.Node{
+// knownTypes are the types that ProtoJSON writes in a form of their own.
+var knownTypes = map[protoreflect.FullName]*yaml.Node{
 	"google.protobuf.Duration": object("type", text("string"), "pattern", text(`^-?[0-9]+(\.[0-9]{1,9})?s$`),
 		"description", text("A length of time in seconds, as in 1.5s."), "examples", list(text("1.5s"))),
 	"google.protobuf.Timestamp": object("type", text("string"), "format", text("date-time"), "description",
@@ -24,7 +24,7 @@ var known = map[protoreflect.FullName]*yaml.Node{
 // message returns a reference to a message, which it describes first if nothing has yet.
 func (s schemas) message(m *protogen.Message) *yaml.Node {
 	name := string(m.Desc.Name())
-	if form, found := known[m.Desc.FullName()]; found {
+	if form, found := knownTypes[m.Desc.FullName()]; found {
 		s[name] = form
 		return ref(name)
 	}
