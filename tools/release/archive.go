@@ -74,5 +74,5 @@ func (r *release) archive(dir string, files [][2]string) ([]byte, error) {
 	if err := w.Close(); err != nil {
 		return nil, err
 	}
-	return packed(out.Bytes()), nil
+	return gzipped(out.Bytes()), nil
 }

@@ -18,11 +18,11 @@ import (
 	"github.com/google/licensecheck"
 )
 
-// legal are the names of the files whose texts a module asks to be passed on.
-var legal = regexp.MustCompile(`(?i)^(licen[cs]e|copying|copyright|notice|patents|unlicense)([-._].*)?$`)
+// licenseFile matches the names of the files whose texts a module asks to be passed on.
+var licenseFile = regexp.MustCompile(`(?i)^(licen[cs]e|copying|copyright|notice|patents|unlicense)([-._].*)?$`)
 
-// known is the share of a text, in percent, from which on it is the license that it looks like.
-const known = 75
+// knownPercent is the share of a text, in percent, from which on it is the license that it looks like.
+const knownPercent = 75
 
 // writeLicenses writes the texts for what the binaries of all platforms link.
 func (r *release) writeLicenses() error {
@@ -40,11 +40,11 @@ func (r *release) writeLicenses() error {
 // writeThirdParty writes the texts of Go and of all modules that some binary links. A module without one that is known
 // is an error. source is the directory of stint's module.
 func writeThirdParty(to io.Writer, source string, binaries []string) error {
-	modules, err := linked(binaries)
+	modules, err := linkedModules(binaries)
 	if err != nil {
 		return err
 	}
-	root, err := goSays(source, "env", "GOROOT")
+	root, err := goOutput(source, "env", "GOROOT")
 	if err != nil {
 		return err
 	}
@@ -53,7 +53,7 @@ func writeThirdParty(to io.Writer, source string, binaries []string) error {
 	if err := writeTexts(to, "Go", strings.TrimSpace(root)); err != nil {
 		return err
 	}
-	listed, err := goSays(source, append([]string{"mod", "download", "-json"}, modules...)...)
+	listed, err := goOutput(source, append([]string{"mod", "download", "-json"}, modules...)...)
 	if err != nil {
 		return err
 	}
@@ -70,8 +70,8 @@ func writeThirdParty(to io.Writer, source string, binaries []string) error {
 	}
 }
 
-// goSays runs the command go in the directory of stint's module.
-func goSays(source string, args ...string) (string, error) {
+// goOutput runs the command go in the directory of stint's module.
+func goOutput(source string, args ...string) (string, error) {
 	command := exec.Command("go", args...)
 	command.Dir, command.Stderr = source, os.Stderr
 	command.Env = append(os.Environ(), "GOWORK=off")
@@ -82,8 +82,8 @@ func goSays(source string, args ...string) (string, error) {
 	return string(out), nil
 }
 
-// linked lists the modules that binaries link, as path@version.
-func linked(binaries []string) ([]string, error) {
+// linkedModules lists the modules that binaries link, as path@version.
+func linkedModules(binaries []string) ([]string, error) {
 	modules := map[string]bool{}
 	for _, binary := range binaries {
 		info, err := buildinfo.ReadFile(binary)
@@ -108,7 +108,7 @@ func writeTexts(to io.Writer, module, dir string) error {
 	}
 	licensed := false
 	for _, file := range files {
-		if !file.Type().IsRegular() || !legal.MatchString(file.Name()) {
+		if !file.Type().IsRegular() || !licenseFile.MatchString(file.Name()) {
 			continue
 		}
 		text, err := os.ReadFile(filepath.Join(dir, file.Name()))
@@ -122,7 +122,7 @@ func writeTexts(to io.Writer, module, dir string) error {
 				names = append(names, match.ID)
 			}
 		}
-		licensed = licensed || found.Percent >= known
+		licensed = licensed || found.Percent >= knownPercent
 		fmt.Fprintf(to, "\n---- %s: %s (%s)\n\n%s\n", module, file.Name(), strings.Join(names, ", "),
 			strings.TrimSpace(string(text)))
 	}

@@ -50,7 +50,7 @@ func produce(version, out, key string, platforms []string) error {
 	}
 	r := &release{version: version, work: work, out: out, platforms: platforms}
 	steps := []func() error{r.export, r.build, r.writeManual, r.writeLicenses, r.writeArchives, r.writePackages,
-		r.writeBill, r.sum}
+		r.writeSBOM, r.writeSums}
 	for _, step := range steps {
 		if err := step(); err != nil {
 			return err
