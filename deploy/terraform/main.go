@@ -2,7 +2,7 @@
 // README.md is its manual.
 //
 // A resource is a file: its schema, and what creating, reading, updating and deleting it calls. What they share is in
-// provider.go. The cluster is the truth: a read replaces what the state has.
+// managed_resource.go. The cluster is the truth: a read replaces what the state has.
 package main
 
 import (

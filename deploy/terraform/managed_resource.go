@@ -2,17 +2,15 @@ package main
 
 import (
 	"context"
-	"errors"
 
-	"github.com/hashicorp/terraform-plugin-framework/diag"
 	"github.com/hashicorp/terraform-plugin-framework/path"
 	"github.com/hashicorp/terraform-plugin-framework/resource"
 	"github.com/hashicorp/terraform-plugin-framework/resource/schema"
 )
 
-// managed is a resource whose plan and state are an M. Its functions call the cluster, and make the model what is in
-// force then.
-type managed[M any] struct {
+// managedResource is a resource whose plan and state are an M. Its functions call the cluster, and make the model what
+// is in force then.
+type managedResource[M any] struct {
 	name   string // in the type's: stint_name
 	what   string // how an error begins
 	schema schema.Schema
@@ -25,44 +23,23 @@ type managed[M any] struct {
 	cluster *cluster // nil while only schemas are checked
 }
 
-// notice is an error that begins in a way of its own. A warning is no failure: the state stays as it is.
-type notice struct {
-	error
-	title   string
-	warning bool
-}
-
-// failed adds an error, if there is one, and reports whether there is.
-func failed(d *diag.Diagnostics, what string, err error) bool {
-	var n notice
-	switch {
-	case errors.As(err, &n) && n.warning:
-		d.AddWarning(n.title, n.Error())
-	case n.error != nil:
-		d.AddError(n.title, n.Error())
-	case err != nil:
-		d.AddError(what, err.Error())
-	}
-	return err != nil
-}
-
 // Metadata implements resource.Resource.
-func (m *managed[M]) Metadata(_ context.Context, _ resource.MetadataRequest, r *resource.MetadataResponse) {
+func (m *managedResource[M]) Metadata(_ context.Context, _ resource.MetadataRequest, r *resource.MetadataResponse) {
 	r.TypeName = "stint_" + m.name
 }
 
 // Schema implements resource.Resource.
-func (m *managed[M]) Schema(_ context.Context, _ resource.SchemaRequest, r *resource.SchemaResponse) {
+func (m *managedResource[M]) Schema(_ context.Context, _ resource.SchemaRequest, r *resource.SchemaResponse) {
 	r.Schema = m.schema
 }
 
 // Configure implements resource.ResourceWithConfigure.
-func (m *managed[M]) Configure(_ context.Context, q resource.ConfigureRequest, _ *resource.ConfigureResponse) {
+func (m *managedResource[M]) Configure(_ context.Context, q resource.ConfigureRequest, _ *resource.ConfigureResponse) {
 	m.cluster, _ = q.ProviderData.(*cluster)
 }
 
 // Create implements resource.Resource.
-func (m *managed[M]) Create(ctx context.Context, q resource.CreateRequest, r *resource.CreateResponse) {
+func (m *managedResource[M]) Create(ctx context.Context, q resource.CreateRequest, r *resource.CreateResponse) {
 	var next M
 	r.Diagnostics.Append(q.Plan.Get(ctx, &next)...)
 	if !r.Diagnostics.HasError() && !failed(&r.Diagnostics, m.what, m.create(ctx, m.cluster, &next)) {
@@ -71,7 +48,7 @@ func (m *managed[M]) Create(ctx context.Context, q resource.CreateRequest, r *re
 }
 
 // Read implements resource.Resource.
-func (m *managed[M]) Read(ctx context.Context, q resource.ReadRequest, r *resource.ReadResponse) {
+func (m *managedResource[M]) Read(ctx context.Context, q resource.ReadRequest, r *resource.ReadResponse) {
 	var now M
 	r.Diagnostics.Append(q.State.Get(ctx, &now)...)
 	found, err := m.read(ctx, m.cluster, &now)
@@ -85,7 +62,7 @@ func (m *managed[M]) Read(ctx context.Context, q resource.ReadRequest, r *resour
 }
 
 // Update implements resource.Resource.
-func (m *managed[M]) Update(ctx context.Context, q resource.UpdateRequest, r *resource.UpdateResponse) {
+func (m *managedResource[M]) Update(ctx context.Context, q resource.UpdateRequest, r *resource.UpdateResponse) {
 	var next, old M
 	r.Diagnostics.Append(q.Plan.Get(ctx, &next)...)
 	r.Diagnostics.Append(q.State.Get(ctx, &old)...)
@@ -95,13 +72,15 @@ func (m *managed[M]) Update(ctx context.Context, q resource.UpdateRequest, r *re
 }
 
 // Delete implements resource.Resource.
-func (m *managed[M]) Delete(ctx context.Context, q resource.DeleteRequest, r *resource.DeleteResponse) {
+func (m *managedResource[M]) Delete(ctx context.Context, q resource.DeleteRequest, r *resource.DeleteResponse) {
 	var old M
 	r.Diagnostics.Append(q.State.Get(ctx, &old)...)
 	failed(&r.Diagnostics, m.what, m.delete(ctx, m.cluster, &old))
 }
 
 // ImportState implements resource.ResourceWithImportState. The id is the name; a secret stays unknown.
-func (*managed[M]) ImportState(ctx context.Context, q resource.ImportStateRequest, r *resource.ImportStateResponse) {
+func (*managedResource[M]) ImportState(
+	ctx context.Context, q resource.ImportStateRequest, r *resource.ImportStateResponse,
+) {
 	resource.ImportStatePassthroughID(ctx, path.Root("name"), q, r)
 }

@@ -17,7 +17,7 @@ import (
 )
 
 // override is the resource stint_override: a tier or quotas of one key by one policy.
-type override struct{ managed[overrideModel] }
+type override struct{ managedResource[overrideModel] }
 
 type overrideModel struct {
 	Namespace types.String         `tfsdk:"namespace"`
@@ -39,7 +39,7 @@ func newOverride() resource.Resource {
 	number := func(what string) schema.Int64Attribute {
 		return schema.Int64Attribute{Optional: true, Description: what}
 	}
-	return &override{managed[overrideModel]{
+	return &override{managedResource[overrideModel]{
 		name:   "override",
 		what:   "The override",
 		create: putOverride,
@@ -92,22 +92,6 @@ func putOverride(ctx context.Context, c *cluster, m *overrideModel) error {
 	}
 	_, err = call(ctx, c.policies.PutOverride, q)
 	return err
-}
-
-// unitsOf returns a number, or nil for none. One below 0 is above what the cluster takes.
-func unitsOf(n types.Int64) *uint64 {
-	if n.IsNull() {
-		return nil
-	}
-	units := uint64(n.ValueInt64())
-	return &units
-}
-
-func int64Of(units *uint64) types.Int64 {
-	if units == nil {
-		return types.Int64Null()
-	}
-	return types.Int64Value(int64(*units))
 }
 
 // findOverride returns the override of a key, or nil.

@@ -19,7 +19,7 @@ import (
 )
 
 // policies is the resource stint_policies: the whole policies file. A cluster has one.
-type policies struct{ managed[policiesModel] }
+type policies struct{ managedResource[policiesModel] }
 
 type policiesModel struct {
 	YAML    types.String `tfsdk:"yaml"`
@@ -28,7 +28,7 @@ type policiesModel struct {
 }
 
 func newPolicies() resource.Resource {
-	return &policies{managed[policiesModel]{name: "policies", what: "The policies", read: readPolicies,
+	return &policies{managedResource[policiesModel]{name: "policies", what: "The policies", read: readPolicies,
 		create: func(ctx context.Context, c *cluster, m *policiesModel) error { return applyPolicies(ctx, c, m, nil) },
 		update: updatePolicies, delete: keepPolicies, schema: schema.Schema{
 			Description: "The policies file, with its gates, namespaces and Envoy rules. It is the whole set: " +

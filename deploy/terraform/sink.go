@@ -28,8 +28,8 @@ type sinkModel struct {
 // place.
 func newSink() resource.Resource {
 	replace := []planmodifier.String{stringplanmodifier.RequiresReplace()}
-	return &managed[sinkModel]{name: "sink", what: "The sink", create: createSink, read: readSink, update: rotateSink,
-		delete: deleteSink, schema: schema.Schema{
+	return &managedResource[sinkModel]{name: "sink", what: "The sink", create: createSink, read: readSink,
+		update: rotateSink, delete: deleteSink, schema: schema.Schema{
 			Description: "Where events go to: a webhook, Stripe, or a receiver of CloudEvents.",
 			Attributes: map[string]schema.Attribute{
 				"name": schema.StringAttribute{Required: true, PlanModifiers: replace},

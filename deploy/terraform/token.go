@@ -42,7 +42,7 @@ func newToken() resource.Resource {
 	list := func(what string) schema.SetAttribute {
 		return schema.SetAttribute{Optional: true, ElementType: types.StringType, Description: what}
 	}
-	return &managed[tokenModel]{name: "token", what: "The token", create: createToken, read: readToken,
+	return &managedResource[tokenModel]{name: "token", what: "The token", create: createToken, read: readToken,
 		update: func(context.Context, *cluster, *tokenModel, *tokenModel) error {
 			return errors.New("a token cannot be changed")
 		},
