@@ -277,6 +277,8 @@ func TestTheFirstIdentityCountsAndABadOneIsRefused(t *testing.T) {
 		"an empty token":        {"/login", "401", []string{"Authorization: Bearer"}},
 		"a token behind a tab":  {"/login", "login user:a%7Cb%3D%7Bc%7D 1", []string{"Authorization: Bearer\tgood"}},
 		"behind something else": {"/login", "401", []string{"Authorization: Bearer\xa0good"}},
+		"behind white space":    {"/login", "login user:a%7Cb%3D%7Bc%7D 1", []string{"Authorization:  \tBearer good"}},
+		"a bad one behind it":   {"/login", "401", []string{"Authorization: \xa0Bearer bad", "X-Api-Key: secret"}},
 		"two tokens":            {"/login", "401", []string{"Authorization: Bearer good", "Authorization: Bearer good"}},
 		"two, joined":           {"/login", "401", []string{"Authorization: Basic eDp5,bearer good"}},
 		"a list that is no token": {

@@ -80,11 +80,11 @@ func (s *sender) first() (string, error) {
 func (s *sender) user() (string, error) {
 	header, many := s.q.one("Authorization")
 	many = many || joinedToken.MatchString(header) //mutant:second-token-behind-a-comma
-	// A site may accept more than a space after the scheme. If the gate took that for another scheme, the request would
-	// count as one without a token.
+	// A site may accept more than a space after the scheme, and white space before it, which HTTP/2 and HTTP/3 let
+	// through. If the gate took that for another scheme, the request would count as one without a token.
+	header = strings.TrimLeftFunc(header, isGap) //mutant:token-behind-white-space
 	scheme, token := header, ""
-	//mutant:token-behind-a-tab
-	if i := strings.IndexFunc(header, func(r rune) bool { return r <= ' ' || r > '~' }); i >= 0 {
+	if i := strings.IndexFunc(header, isGap); i >= 0 {
 		scheme, token = header[:i], header[i:]
 	}
 	if !strings.EqualFold(scheme, "Bearer") && !many {
@@ -99,6 +99,9 @@ func (s *sender) user() (string, error) {
 	}
 	return "user:" + subject, err
 }
+
+// isGap reports whether a site may take a character for white space. No scheme has one.
+func isGap(r rune) bool { return r <= ' ' || r > '~' } //mutant:token-behind-a-tab
 
 // joinedToken matches a token in another line of the header: a proxy may join lines with commas (RFC 9110, 5.3).
 var joinedToken = regexp.MustCompile(`(?i),[ \t]*bearer`)

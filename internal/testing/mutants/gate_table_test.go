@@ -16,6 +16,7 @@ var ofGate = []group{
 		"invented-api-key-counts":     without("!s.route.knowsKeys || "),
 		"bad-token-skipped":           swap("unproven(err)", "errMissing"),
 		"token-behind-a-tab":          swap("r <= ' ' || r > '~'", "r == ' '"),
+		"token-behind-white-space":    gone,
 	}},
 	{tests("internal/gate", "TestWithoutAnIdentityTheGateSaysWhatCounts"), edits{
 		"missing-field-hides-refusal": without(" && (err == nil || errors.Is(err, errMissing))"),
