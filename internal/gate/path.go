@@ -22,8 +22,8 @@ type paths [everyReading]string
 // readings returns the paths of a target, such as /a//b/C/?x=1 or http://host/a/c, in canonical form:
 //
 //	%41                 decoded once
-//	//, /a/, /A         empty segments, a slash at the end and the case of ASCII letters do not matter (nginx, Express, IIS), nor
-//	                    do those that are one of these in another case ("(?i)" of Go and Python, Spring)
+//	//, /a/, /A         empty segments, a slash at the end and the case of letters do not matter (nginx,
+//	                    Express, IIS, Spring, "(?i)" of Go and Python)
 //
 // Some features make no difference to some servers, and a great one to others. A target with one of them has both
 // paths:
@@ -211,21 +211,36 @@ func decode(text string) string {
 // escape matches one percent-encoded byte.
 var escape = regexp.MustCompile("%[0-9A-Fa-f]{2}")
 
-// lower lowers ASCII letters, and the few others that fold to one. The bytes of a path need not be text.
+// lower writes all cases of a letter as one, and "i" with and without its dot as one letter. The bytes of a path need
+// not be text.
 func lower(text string) string {
-	text = foldsToASCII.Replace(text) //mutant:letter-of-another-case-differs
-	b := []byte(text)
-	for i, c := range b {
-		if 'A' <= c && c <= 'Z' {
-			b[i] = c + 'a' - 'A'
+	text = dotlessI.Replace(text) //mutant:letter-of-another-case-differs
+	b := make([]byte, 0, len(text))
+	for i := 0; i < len(text); {
+		r, size := utf8.DecodeRuneInString(text[i:])
+		if r == utf8.RuneError {
+			b = append(b, text[i:i+size]...)
+		} else {
+			b = utf8.AppendRune(b, folded(r))
 		}
+		i += size
 	}
 	return string(b)
 }
 
-// foldsToASCII has the letters outside of ASCII that are an ASCII letter in upper or lower case: U+017F, U+212A, U+0130
-// and U+0131.
-var foldsToASCII = strings.NewReplacer("\u017f", "s", "\u212a", "k", "\u0130", "i", "\u0131", "i")
+// folded returns the one letter that stands for a letter in each of its cases, as "(?i)" compares them: "s" for U+017F,
+// and "k" for U+212A.
+func folded(r rune) rune {
+	first := r
+	//mutant:case-outside-of-ascii-differs
+	for other := unicode.SimpleFold(r); other != r; other = unicode.SimpleFold(other) {
+		first = min(first, other)
+	}
+	return unicode.ToLower(first)
+}
+
+// dotlessI has the letters U+0130 and U+0131, which are "i" in upper or lower case for some servers.
+var dotlessI = strings.NewReplacer("\u0130", "i", "\u0131", "i")
 
 // cleanHost returns the name in a Host header: lower case, no port, no dot at the end.
 func cleanHost(host string) string {

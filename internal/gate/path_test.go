@@ -216,6 +216,20 @@ func TestALetterInAnotherCaseIsNotFree(t *testing.T) {
 			t.Errorf("%q is free: route %d", spelling, got)
 		}
 	}
+	// Letters outside of ASCII have cases too, some of them three.
+	g = routed(t, "{path: /größe}", "{prefix: /ΟΔΌΣ}", "{glob: '/élan/*'}", "{regexp: '/ǆ'}")
+	for i, spellings := range [][]string{{"/GR%C3%96%C3%9FE", "/gr%c3%96%E1%BA%9Ee"}, {"/οδός", "/οδόσ/x", "/ΟΔΌΣ/X"},
+		{"/%C3%89lan/x"}, {"/%C7%84", "/%C7%85"}} {
+		for _, spelling := range spellings {
+			target := (&url.URL{Path: spelling}).EscapedPath()
+			if strings.Contains(spelling, "%") {
+				target = spelling
+			}
+			if got := g.index(t, question("GET", "a", target)); got != i {
+				t.Errorf("%q is free: route %d, want %d", target, got, i)
+			}
+		}
+	}
 }
 
 // Whatever net/http takes for one path, so does the gate, or it refuses: its mux redirects a spelling, or serves it,
