@@ -58,10 +58,11 @@ func (g *Gate) asked(q *Question) (request, error) {
 		return request{}, &Refusal{http.StatusBadRequest, "the proxy does not say which request it asks about: " +
 			"a method and a path"}
 	}
-	if q.Reported || !g.proxies.Trust(q.Peer) || g.rules.Proxy == policy.ProxyPath { //mutant:strangers-headers-believed
+	if q.Reported || !g.proxies.Trust(q.Peer) { //mutant:strangers-headers-believed
 		return requestOf(q.Method, q.Host, q.Path)
 	}
-	if g.rules.Proxy == policy.ProxyAny && q.Path != "" {
+	//mutant:proxy-without-a-path-asks-for-root
+	if q.Path != "" && (g.rules.Proxy == policy.ProxyAny || g.rules.Proxy == policy.ProxyPath) {
 		return requestOf(q.Method, q.Host, q.Path) // the client controls no part of this path
 	}
 	var found *request
@@ -91,8 +92,12 @@ func (g *Gate) asked(q *Question) (request, error) {
 // Ignores reports whether a question describes another request, in headers or as a report, but is not from a trusted
 // proxy: it may be from a proxy that the gate should trust.
 func (g *Gate) Ignores(q *Question) bool {
-	if g.proxies.Trust(q.Peer) || g.rules.Proxy == policy.ProxyPath && !q.Reported {
+	if g.proxies.Trust(q.Peer) {
 		return false
+	}
+	//mutant:stranger-without-a-path-asks-for-root
+	if g.rules.Proxy == policy.ProxyPath && q.Path != "" && !q.Reported {
+		return false // such a proxy passes on whatever headers its clients have sent
 	}
 	return q.Reported || slices.ContainsFunc(forwards, func(f forward) bool { return len(q.Header[f.uri]) > 0 })
 }

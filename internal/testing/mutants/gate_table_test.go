@@ -2,10 +2,12 @@ package mutants
 
 var ofGate = []group{
 	{tests("internal/gate", "TestHeadersCountOnlyFromATrustedProxy"), edits{
-		"strangers-headers-believed": without("!g.proxies.Trust(q.Peer) || "),
-		"strangers-question-is-root": never,
-		"either-proxy-believed":      never,
-		"no-method-is-get":           without(`method == "" || `),
+		"strangers-headers-believed":            without(" || !g.proxies.Trust(q.Peer)"),
+		"strangers-question-is-root":            never,
+		"either-proxy-believed":                 never,
+		"no-method-is-get":                      without(`method == "" || `),
+		"proxy-without-a-path-asks-for-root":    without(`q.Path != "" && `),
+		"stranger-without-a-path-asks-for-root": without(`q.Path != "" && `),
 	}},
 	{tests("internal/gate", "TestAReportCountsOnlyFromATrustedProxy"), edits{
 		"stranger-reports-a-request":    without(" || q.Reported"),
