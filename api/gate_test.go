@@ -268,6 +268,30 @@ func TestAGateAsksForTheTokenOfTheProxy(t *testing.T) {
 	}
 }
 
+// A proxy may ask with its visitor's method and content type. In the answer to gRPC, and to a stream, an error has the
+// status 200: that would let the visitor pass.
+func TestARefusedProxyNeverPassesItsVisitor(t *testing.T) {
+	k := newTokens()
+	other := k.add(t, "other", "ns=shop ops=read")
+	w := newGateWorld(t, k.guard)
+	for token, want := range map[string]int{"": 401, "stint_x": 401, other: 403} {
+		for _, kind := range []string{"application/grpc", "application/grpc-web+proto", "application/connect+json",
+			"application/json", "text/plain", ""} {
+			r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, w.url+"/gate/web/login", nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			r.Header = http.Header{"Content-Type": {kind}, "Stint-Token": {token}, "X-Forwarded-For": {"203.0.113.7"}}
+			if token == "" {
+				delete(r.Header, "Stint-Token")
+			}
+			if status, _, body := w.send(r); status != want || body == "" {
+				t.Errorf("%q as %q: %d %q, want %d", token, kind, status, body, want)
+			}
+		}
+	}
+}
+
 // A visitor waits for the gate, and no longer than its own time: the decider here never decides.
 func TestAGateHasItsOwnTime(t *testing.T) {
 	w := newGateWorld(t, nil)

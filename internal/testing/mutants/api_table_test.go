@@ -96,6 +96,9 @@ var ofAPI = []group{
 			"(a.mayOpen(err) || a.codeOf(err) == connect.CodePermissionDenied)"),
 		"visitors-token-opens": swap(`gateToken(r.Header["Stint-Token"])`, "token"),
 	}},
+	{tests("api", "TestARefusedProxyNeverPassesItsVisitor"), edits{
+		"visitor-passes-as-grpc": swap("turnAwayWith", "turnAway"),
+	}},
 	{tests("api", "TestAGateHasItsOwnTime"), edits{"gate-waits-like-a-call": swap("patience", "1000*patience")}},
 	{tests("api", "TestAGateAnswersWhoSendsNoMore"), edits{
 		"gone-visitor-undecided": instead("return connect.CodeCanceled.String()"),
