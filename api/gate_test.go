@@ -225,6 +225,23 @@ func TestAGateFailsAsItsRouteSays(t *testing.T) {
 	}
 }
 
+// A shard hears of new policies a moment later than the node whose gate names one of them.
+func TestAGateWaitsForTheShardToAdoptItsPolicies(t *testing.T) {
+	for _, route := range [][]string{by("GET", "/"), by("POST", "/login")} {
+		w := newGateWorld(t, nil)
+		asked := 0
+		w.decider.decide = func(r shard.Request) shard.Result {
+			if asked++; asked <= 2 {
+				return shard.Result{Err: &shard.Error{Code: shard.PolicyNotFound, Message: "no such policy"}}
+			}
+			return deny(r)
+		}
+		if status, header, body := w.ask("/gate/web", route...); status != 429 || asked != 3 {
+			t.Errorf("%v: asked %d times: %d %v %q", route, asked, status, header, body)
+		}
+	}
+}
+
 func TestAGateWithAnIDCountsOnce(t *testing.T) {
 	w := newGateWorld(t, nil)
 	ids := map[string]bool{}

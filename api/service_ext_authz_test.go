@@ -135,7 +135,7 @@ func TestBothDoorsOfAGateAgree(t *testing.T) {
 		w.revision = &policy.Revision{Version: 8, Set: set.At(8)}
 		deciders := map[string]func(shard.Request) shard.Result{"allowed": allow, "denied": deny}
 		for _, code := range []shard.Code{shard.Unavailable, shard.Overloaded, shard.UnknownOutcome, shard.Fault,
-			shard.Invalid, shard.PolicyNotFound, shard.IDReused, shard.MemoryFull, shard.KeyNotFound} {
+			shard.Invalid, shard.IDExpired, shard.IDReused, shard.MemoryFull, shard.KeyNotFound} {
 			deciders[fmt.Sprint("failure ", code)] = fail(&shard.Error{Code: code, Message: "something failed"})
 		}
 		for _, c := range []struct {

@@ -99,6 +99,9 @@ var ofAPI = []group{
 	{tests("api", "TestARefusedProxyNeverPassesItsVisitor"), edits{
 		"visitor-passes-as-grpc": swap("turnAwayWith", "turnAway"),
 	}},
+	{tests("api", "TestAGateWaitsForTheShardToAdoptItsPolicies"), edits{
+		"gate-outruns-its-policies": swap("failure.Code == shard.PolicyNotFound", "false"),
+	}},
 	{tests("api", "TestAGateHasItsOwnTime"), edits{"gate-waits-like-a-call": swap("patience", "1000*patience")}},
 	{tests("api", "TestAGateAnswersWhoSendsNoMore"), edits{
 		"gone-visitor-undecided": instead("return connect.CodeCanceled.String()"),
