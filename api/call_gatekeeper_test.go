@@ -27,6 +27,7 @@ import (
 	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
 	"github.com/stint-io/stint/api/gen/stint/v1/stintv1connect"
 	"github.com/stint-io/stint/internal/edge/auth"
+	"github.com/stint-io/stint/policy"
 )
 
 // tokens are the tokens of a guard, by name.
@@ -321,6 +322,40 @@ func TestASettlementNeedsAGrantOfItsKeys(t *testing.T) {
 	}
 	if err := settle("own"); err != nil {
 		t.Error(err)
+	}
+}
+
+// Who may reserve a key may settle that, too: the parents of its policy were added without a grant.
+func TestASettlementNeedsNoGrantOfParents(t *testing.T) {
+	k := newTokens()
+	k.add(t, "own", "policy=product key=eu/acme/* ops=check,settle")
+	k.add(t, "pool", "policy=vendor,product key=eu/acme,eu/acme/* ops=check,settle")
+	w := newGuardedWorld(t, k.guard)
+	w.revision = &policy.Revision{Version: 8, Set: familyPolicies()}
+	settle := func(by, name string, entries ...*stintv1.Entry) error {
+		limits := stintv1connect.NewLimitServiceClient(withToken(k.text[by]), w.url)
+		answer, err := limits.Reserve(t.Context(), connect.NewRequest(&stintv1.ReserveRequest{
+			Check: &stintv1.CheckRequest{Entries: entries}}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = stintv1connect.NewLimitServiceClient(withToken(k.text[name]), w.url).Settle(t.Context(),
+			connect.NewRequest(&stintv1.SettleRequest{
+				Target: &stintv1.SettleRequest_HoldId{HoldId: answer.Msg.Decision.HoldId},
+				Action: &stintv1.SettleRequest_Cancel{Cancel: &stintv1.Cancel{}}}))
+		return err
+	}
+	product, vendor := &stintv1.Entry{Policy: "product", Key: "eu/acme/x"}, &stintv1.Entry{Policy: "vendor", Key: "eu/acme"}
+	if err := settle("own", "own", product); err != nil {
+		t.Error(err)
+	}
+	if got := len(w.last().Entries); got != 3 {
+		t.Errorf("%d entries were settled", got)
+	}
+	for _, named := range [][]*stintv1.Entry{{vendor}, {vendor, product}} {
+		if err := settle("pool", "own", named...); connect.CodeOf(err) != connect.CodePermissionDenied {
+			t.Errorf("%v: a parent that was named: %v", named, err)
+		}
 	}
 }
 

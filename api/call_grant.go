@@ -1,6 +1,8 @@
 package api
 
 import (
+	"slices"
+
 	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
 	"github.com/stint-io/stint/internal/edge/auth"
 	"github.com/stint-io/stint/policy"
@@ -38,7 +40,7 @@ func permitted(who *auth.Caller, op auth.Op, on auth.Target) error {
 	return nil
 }
 
-// grantedRequest is granted for a request with known entries, such as those in a sealed id.
+// grantedRequest is granted for a request with known entries.
 func grantedRequest(who *auth.Caller, op auth.Op, r *shard.Request) error {
 	for i := range r.Entries {
 		on := auth.Target{Namespace: r.Namespace, Policy: r.Entries[i].Policy, Key: r.Entries[i].Key}
@@ -47,4 +49,25 @@ func grantedRequest(who *auth.Caller, op auth.Op, r *shard.Request) error {
 		}
 	}
 	return nil
+}
+
+// grantedSettlement is granted for a request with the entries in a sealed id. Those that were added for the parents of
+// others need no grant, as when they were counted.
+func grantedSettlement(who *auth.Caller, policies *policy.Set, r *shard.Request) error {
+	for i := range r.Entries {
+		one := shard.Request{Namespace: r.Namespace, Entries: r.Entries[i : i+1]}
+		err := grantedRequest(who, auth.Settle, &one)
+		if err != nil && !isParent(policies, &r.Entries[i], r.Entries[:i]) { //mutant:settlement-asks-for-parents
+			return err
+		}
+	}
+	return nil
+}
+
+// isParent reports whether the policies add an entry for one of those before it.
+func isParent(policies *policy.Set, e *shard.Entry, before []shard.Entry) bool {
+	return slices.ContainsFunc(before, func(child shard.Entry) bool {
+		parent, has := shard.ParentOf(policies, &child)
+		return has && parent.Policy == e.Policy && parent.Key == e.Key
+	})
 }

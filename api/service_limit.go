@@ -69,7 +69,7 @@ func (s limitService) settle(ctx context.Context, m *stintv1.SettleRequest) (*st
 	policies := s.policies()
 	r, err := settleRequest(func(id string) (shard.Request, error) { return s.openID(ctx, id) }, policies, m)
 	if err == nil {
-		err = grantedRequest(callerIn(ctx), auth.Settle, &r) //mutant:sealed-id-is-a-grant
+		err = grantedSettlement(callerIn(ctx), policies, &r) //mutant:sealed-id-is-a-grant
 	}
 	if err != nil {
 		return nil, err

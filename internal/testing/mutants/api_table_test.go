@@ -24,6 +24,9 @@ var ofAPI = []group{
 	{tests("node", "TestAChangeThroughAnEdgeEndsItsLeases"), edits{"edge-lease-survives-a-change": never}},
 	{tests("node", "TestAnEdgeAnswersAsANodeDoes"), edits{"client-passes-the-edge": instead("_ = s")}},
 	{tests("api", "TestASettlementNeedsAGrantOfItsKeys"), edits{"sealed-id-is-a-grant": gone}},
+	{tests("api", "TestASettlementNeedsNoGrantOfParents"), edits{
+		"settlement-asks-for-parents": without(" && !isParent(policies, &r.Entries[i], r.Entries[:i])"),
+	}},
 	{tests("api", "TestARevokedTokenEndsItsStreams"), edits{"stream-asked-once": never}},
 	{tests("api", "TestAnIDIsRefusedByWhatIsKnownOfItsSecret"), edits{
 		"unknown-secret-is-wrong":       swap("ErrHandleNewer", "ErrHandle"),
