@@ -63,7 +63,7 @@ func New(c Config) *API {
 	observeService{&c}.register(others)
 	watchService{Config: &c, gate: g, draining: a.draining, open: &watchCount{}}.register(d)
 	edgeService{limits, g, a.draining, &a.readers, &a.edges}.register(d)
-	clusterService{cluster: c.Cluster}.register(others)
+	clusterService{cluster: c.Cluster, gate: g}.register(others)
 	tokenService{tokens: c.Tokens}.register(others)
 	secretService{secrets: c.Secrets}.register(others)
 	sinkService{&c}.register(others)

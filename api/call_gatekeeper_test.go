@@ -411,6 +411,41 @@ func TestARevokedTokenEndsItsStreams(t *testing.T) {
 	}
 }
 
+// picturing writes a snapshot.
+type picturing func(io.Writer) (int64, error)
+
+func (p picturing) WriteTo(to io.Writer) (int64, error) { return p(to) }
+
+// A backup takes as long as its reader likes: whoever has stolen a token gets no more of it once that is revoked.
+func TestARevokedTokenEndsItsBackup(t *testing.T) {
+	k := newTokens()
+	k.add(t, "nightly", "ops=backup")
+	w := newGuardedWorld(t, k.guard)
+	var after error
+	w.cluster.picturing = picturing(func(to io.Writer) (int64, error) {
+		chunk := make([]byte, 2*pictureChunk) // more than is held back
+		if _, err := to.Write(chunk); err != nil {
+			return 0, err
+		}
+		k.revoke("nightly")
+		_, after = to.Write(chunk)
+		return 0, after
+	})
+	stream, err := stintv1connect.NewClusterServiceClient(withToken(k.text["nightly"]), w.url).Backup(t.Context(),
+		connect.NewRequest(&stintv1.BackupRequest{Shard: "0"}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stream.Close()
+	got := 0
+	for stream.Receive() {
+		got += len(stream.Msg().Data)
+	}
+	if connect.CodeOf(stream.Err()) != connect.CodeUnauthenticated || got != 2*pictureChunk || after == nil {
+		t.Errorf("after the revocation: %d bytes, %v, %v", got, stream.Err(), after)
+	}
+}
+
 func TestOnlyTheLocalSocketTurnsTokensOff(t *testing.T) {
 	k := newTokens()
 	root := k.add(t, "root", "ops=admin")

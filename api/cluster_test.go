@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"io"
 	"net/http"
 	"net/url"
 	"slices"
@@ -32,21 +33,22 @@ type fakeCluster struct {
 	left   int
 	err    error
 
-	applied  *policy.Set
-	expected *uint64
-	version  uint64
-	pending  []uint32
-	upgrade  *stintv1.UpgradeStatusResponse
-	who      string
-	history  []shard.DocumentChange
-	changes  []shard.AuditRecord
-	kept     []shard.Document
-	list     func(shard.ID, shard.Listing) shard.Listed // nil: there are no keys
-	listErr  func(shard.ID) error                       // nil: the node has replicas of all shards
-	listings []string
-	picture  []byte
-	pictured shard.ID
-	recorded struct {
+	applied   *policy.Set
+	expected  *uint64
+	version   uint64
+	pending   []uint32
+	upgrade   *stintv1.UpgradeStatusResponse
+	who       string
+	history   []shard.DocumentChange
+	changes   []shard.AuditRecord
+	kept      []shard.Document
+	list      func(shard.ID, shard.Listing) shard.Listed // nil: there are no keys
+	listErr   func(shard.ID) error                       // nil: the node has replicas of all shards
+	listings  []string
+	picture   []byte
+	picturing io.WriterTo // writes in its place, if it is not nil
+	pictured  shard.ID
+	recorded  struct {
 		begun time.Time
 		bytes uint64
 	}
@@ -140,6 +142,9 @@ func (f *fakeCluster) FinishUpgrade(context.Context) (shard.Level, error) {
 
 func (f *fakeCluster) Picture(_ context.Context, id shard.ID) (Picture, error) {
 	f.pictured = id
+	if f.picturing != nil {
+		return Picture{WriterTo: f.picturing}, f.note("picture")
+	}
 	return Picture{WriterTo: bytes.NewReader(f.picture)}, f.note("picture")
 }
 

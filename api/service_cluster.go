@@ -17,7 +17,10 @@ import (
 const nodeBytesMax = 256
 
 // clusterService answers stint.v1.ClusterService.
-type clusterService struct{ cluster ClusterAdmin }
+type clusterService struct {
+	cluster ClusterAdmin
+	gate    *gatekeeper
+}
 
 func (s clusterService) register(d *registry) {
 	unary(d, auth.NoOp, stintv1connect.ClusterServiceStatusProcedure, s.status, readOnly)

@@ -7,6 +7,7 @@ import (
 	"strconv"
 
 	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
+	"github.com/stint-io/stint/api/gen/stint/v1/stintv1connect"
 	"github.com/stint-io/stint/shard"
 )
 
@@ -15,7 +16,8 @@ type backupCall = call[stintv1.BackupRequest, *stintv1.BackupRequest]
 // pictureChunk is the size of a BackupChunk, in bytes.
 const pictureChunk = 256 << 10
 
-// backup sends the slots of a shard and then its snapshot, in chunks. Each chunk has its own deadline to be read.
+// backup sends the slots of a shard and then its snapshot, in chunks. Each chunk has its own deadline to be read, so a
+// backup may take hours: the caller's token is asked for before each.
 func (s clusterService) backup(ctx context.Context, c *backupCall, send func(*stintv1.BackupChunk) error) error {
 	if err := c.problem(); err != nil {
 		return err
@@ -31,10 +33,19 @@ func (s clusterService) backup(ctx context.Context, c *backupCall, send func(*st
 	if err != nil {
 		return err
 	}
-	if err := send(&stintv1.BackupChunk{Slots: picture.Slots}); err != nil {
+	sendNext := func(m *stintv1.BackupChunk) error {
+		if x := exchangeOf(ctx); x.caller != nil {
+			//mutant:backup-outlives-its-token
+			if refusal := s.gate.stillAdmits(x, stintv1connect.ClusterServiceBackupProcedure); refusal != nil {
+				return refusal
+			}
+		}
+		return send(m)
+	}
+	if err := sendNext(&stintv1.BackupChunk{Slots: picture.Slots}); err != nil {
 		return err
 	}
-	chunks := bufio.NewWriterSize(chunkWriter(send), pictureChunk)
+	chunks := bufio.NewWriterSize(chunkWriter(sendNext), pictureChunk)
 	if _, err := picture.WriteTo(chunks); err != nil {
 		return err
 	}

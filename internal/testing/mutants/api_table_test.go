@@ -28,6 +28,7 @@ var ofAPI = []group{
 		"settlement-asks-for-parents": without(" && !isParent(policies, &r.Entries[i], r.Entries[:i])"),
 	}},
 	{tests("api", "TestARevokedTokenEndsItsStreams"), edits{"stream-asked-once": never}},
+	{tests("api", "TestARevokedTokenEndsItsBackup"), edits{"backup-outlives-its-token": never}},
 	{tests("api", "TestAnIDIsRefusedByWhatIsKnownOfItsSecret"), edits{
 		"unknown-secret-is-wrong":       swap("ErrHandleNewer", "ErrHandle"),
 		"unasked-cluster-denies-secret": swap("err", "shard.ErrHandle"),
