@@ -21,6 +21,7 @@ type exchange struct {
 	port      auth.Port
 	conn      *connection
 	caller    *auth.Caller // nil if there is no guard
+	tokens    *auth.Set    // by which the caller was admitted
 	admission *admission
 	taken     int64 // entries taken from admission
 	message   any   // of the call; nil until it is admitted

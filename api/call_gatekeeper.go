@@ -142,6 +142,7 @@ func (g *gatekeeper) admit(x *exchange, procedure, token string, secure *tls.Con
 	if token == "" {
 		proof.Role = clienttls.Role(secure)
 	}
+	x.tokens = g.guard.Set()
 	caller, refusal := g.guard.Caller(proof)
 	if refusal == nil {
 		refusal = g.guard.Admit(caller, g.ops[procedure])
@@ -165,6 +166,18 @@ func (g *gatekeeper) stillAdmits(x *exchange, procedure string) *auth.Refusal {
 		x.caller = caller
 	}
 	return refusal
+}
+
+// afterMessage refuses a call if its token or role has ended since it was admitted: clients may take long to send the
+// message.
+func (g *gatekeeper) afterMessage(x *exchange, procedure string) error {
+	if x.tokens == g.guard.Set() || x.callerName() == "" {
+		return nil
+	}
+	if refusal := g.stillAdmits(x, procedure); refusal != nil { //mutant:late-message-outlives-its-token
+		return refusal
+	}
+	return nil
 }
 
 // refused counts a refusal, and logs a wrong token unless its address sends too many.

@@ -1,11 +1,14 @@
 package api
 
 import (
+	"bufio"
 	"context"
 	"crypto/rand"
 	"errors"
+	"fmt"
 	"io"
 	"maps"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -27,6 +30,7 @@ import (
 	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
 	"github.com/stint-io/stint/api/gen/stint/v1/stintv1connect"
 	"github.com/stint-io/stint/internal/edge/auth"
+	"github.com/stint-io/stint/internal/testing/await"
 	"github.com/stint-io/stint/policy"
 )
 
@@ -443,6 +447,60 @@ func TestARevokedTokenEndsItsBackup(t *testing.T) {
 	}
 	if connect.CodeOf(stream.Err()) != connect.CodeUnauthenticated || got != 2*pictureChunk || after == nil {
 		t.Errorf("after the revocation: %d bytes, %v, %v", got, stream.Err(), after)
+	}
+}
+
+// A client may send the message of a call long after its token was looked at.
+func TestARevokedTokenEndsACallWhoseMessageIsLate(t *testing.T) {
+	const body = `{"entries":[{"policy":"per-ip","key":"a"}]}`
+	for _, kind := range []string{"application/json", "application/json; charset=UTF-8"} { // with and without the fast path
+		k := newTokens()
+		k.add(t, "web", "ops=check")
+		w := newGuardedWorld(t, k.guard)
+		conn, err := net.Dial("tcp", strings.TrimPrefix(w.url, "http://"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer %s\r\nContent-Type: %s\r\n"+
+			"Content-Length: %d\r\nExpect: 100-continue\r\n\r\n", stintv1connect.LimitServiceCheckProcedure,
+			k.text["web"], kind, len(body))
+		in := bufio.NewReader(conn)
+		if line, err := in.ReadString('\n'); err != nil || !strings.HasPrefix(line, "HTTP/1.1 100") {
+			t.Fatalf("%s: before the message: %q, %v", kind, line, err)
+		}
+		in.ReadString('\n')
+		k.revoke("web")
+		io.WriteString(conn, body)
+		answer, err := http.ReadResponse(in, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		answer.Body.Close()
+		if got := len(w.decider.requests()); answer.StatusCode != http.StatusUnauthorized || got != 0 {
+			t.Errorf("%s: %s, and %d requests were decided", kind, answer.Status, got)
+		}
+	}
+	k := newTokens()
+	k.add(t, "web", "ops=check")
+	w := newGuardedWorld(t, k.guard)
+	ctx := metadata.AppendToOutgoingContext(t.Context(), "authorization", "Bearer "+k.text["web"])
+	stream, err := w.dial(w.grpcAddr).NewStream(ctx, &grpc.StreamDesc{ClientStreams: true, ServerStreams: true},
+		stintv1connect.LimitServiceCheckBatchProcedure)
+	if err != nil {
+		t.Fatal(err)
+	}
+	await.Until(t, "the look at the token", func() bool { return len(k.guard.Set().LastUses()) > 0 })
+	k.revoke("web")
+	send(t, stream, batchWith(1, "a"))
+	if err := stream.CloseSend(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := answered(stream); status.Code(err) != codes.Unauthenticated {
+		t.Errorf("grpc-go: after the revocation: %v", err)
+	}
+	if got := len(w.decider.requests()); got != 0 {
+		t.Errorf("grpc-go: %d requests were decided", got)
 	}
 }
 

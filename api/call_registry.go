@@ -77,6 +77,9 @@ func serve[Req, Res any, P pointer[Req]](
 	answer func(context.Context, *call[Req, P]) (*Res, error),
 ) (*Res, *connect.Error) {
 	began := time.Now()
+	if err := g.afterMessage(exchangeOf(ctx), procedure); err != nil {
+		return nil, g.coded(ctx, procedure, began, err)
+	}
 	ctx, cancel := g.withDeadline(ctx)
 	defer cancel()
 	response, err := answer(ctx, c)
