@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"time"
 
@@ -24,7 +25,8 @@ type TokenAdmin interface {
 	// List is Records with slower facts: the last use of each record, as far as the answering nodes know, and whether
 	// requests need a token.
 	List(ctx context.Context) (records []auth.Record, lastUsed map[string]time.Time, required bool, err error)
-	// Rotate replaces the token of a record; the former one is accepted for overlap. may checks the record first.
+	// Rotate replaces the token of a record; the former one is accepted for overlap. may checks the record first, and
+	// adds to its Line.
 	Rotate(
 		ctx context.Context, name string, overlap time.Duration, may func(*auth.Record) error, who string,
 	) (text string, err error)
@@ -178,8 +180,42 @@ func (s tokenService) rotate(ctx context.Context, who string, m *stintv1.RotateT
 		return nil, err
 	}
 	caller := callerIn(ctx)
-	text, err := s.tokens.Rotate(ctx, m.Name, overlap, func(r *auth.Record) error { return mayLend(caller, r) }, who)
-	return &stintv1.RotateTokenResponse{Token: text}, err
+	text, err := s.tokens.Rotate(ctx, m.Name, overlap, func(r *auth.Record) error {
+		r.Line = lineWith(r, caller) //mutant:rotated-token-stays
+		return mayLend(caller, r)
+	}, who)
+	if err == nil {
+		err = s.stillKnown(ctx, caller, m.Name)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &stintv1.RotateTokenResponse{Token: text}, nil
+}
+
+// lineWith returns the Line of a record that a caller rotates: who rotates a token knows its secret, as if it had made it.
+func lineWith(r *auth.Record, caller *auth.Caller) []string {
+	line := slices.Clone(r.Line)
+	for _, name := range caller.Line() {
+		if name != r.Name && !slices.Contains(line, name) {
+			line = append(line, name)
+		}
+	}
+	return line
+}
+
+// stillKnown withholds a new secret from a caller that has ended, of which this node may not have heard yet.
+func (s tokenService) stillKnown(ctx context.Context, caller *auth.Caller, name string) error {
+	line := caller.Line()
+	if len(line) == 0 {
+		return nil
+	}
+	records, err := s.tokens.Records(ctx)
+	if err != nil || hasRecord(records, line[len(line)-1]) { //mutant:ended-token-learns-a-secret
+		return err
+	}
+	return &auth.Refusal{Kind: auth.Unproven, Message: fmt.Sprintf(
+		"the token or role was revoked meanwhile; %q has a new secret, which nobody knows: rotate it again", name)}
 }
 
 // revoke ends a record and, if that is asked for, what it has made: each in a change of its own, so a call that fails

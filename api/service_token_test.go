@@ -20,7 +20,7 @@ type keptTokens struct {
 	texts   map[string]string
 	broken  int                 // from the so manieth revocation on each fails; 0: none
 	revoked func(name string)   // after each revocation; may be nil
-	made    func(r auth.Record) // after each creation; may be nil
+	made    func(r auth.Record) // after each creation and rotation; may be nil
 }
 
 func (k *keptTokens) Create(_ context.Context, r auth.Record, _ bool, who string) (text string, err error) {
@@ -31,6 +31,23 @@ func (k *keptTokens) Create(_ context.Context, r auth.Record, _ bool, who string
 	k.records, k.texts[r.Name] = append(k.records, r), text
 	if k.made != nil {
 		k.made(r)
+	}
+	return text, err
+}
+
+func (k *keptTokens) Rotate(
+	_ context.Context, name string, _ time.Duration, may func(*auth.Record) error, _ string,
+) (text string, err error) {
+	i := slices.IndexFunc(k.records, func(r auth.Record) bool { return r.Name == name })
+	if err := may(&k.records[i]); err != nil {
+		return "", err
+	}
+	if text, err = auth.NewToken(rand.Reader); err == nil {
+		err = k.records[i].SetToken(text)
+	}
+	k.texts[name] = text
+	if k.made != nil {
+		k.made(k.records[i])
 	}
 	return text, err
 }
@@ -137,6 +154,47 @@ func TestATokenEndsWithAllThatItHasMade(t *testing.T) {
 	}
 	if _, err := k.revoke("a", true); err == nil {
 		t.Error("nothing was there to end, and it was not said")
+	}
+}
+
+func (k *keptTokens) rotate(by, name string) (string, error) {
+	ctx := k.as(by)
+	answer, err := tokenService{k}.rotate(ctx, callerIn(ctx).Name(), &stintv1.RotateTokenRequest{Name: name})
+	return answer.GetToken(), err
+}
+
+// Whoever rotates a token knows its secret from then on. So it ends with those that this one has made, and so does
+// what it has made.
+func TestATokenEndsWithThoseThatItHasRotated(t *testing.T) {
+	k := newFamily(t)
+	for _, by := range [][2]string{{"", "ab"}, {"b", "aa"}, {"b", "b"}, {"aa", "b"}} {
+		if _, err := k.rotate(by[0], by[1]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := k.create("aa", "late"); err != nil {
+		t.Fatal(err)
+	}
+	if children, err := k.revoke("ab", false); err != nil || len(children) > 0 {
+		t.Errorf("ab was rotated on the node's own machine, and knows %v, %v", children, err)
+	}
+	if children, err := k.revoke("b", true); err != nil || !slices.Equal(children, []string{"aa", "late"}) {
+		t.Errorf("b knows %v, %v", children, err)
+	}
+	if left := k.names(); !slices.Equal(left, []string{"a", "aaa"}) {
+		t.Errorf("left are %v", left)
+	}
+}
+
+// A node that has not heard of the end of a token yet rotates another one for it, and does not give the secret away.
+func TestATokenThatHasEndedLearnsNoSecret(t *testing.T) {
+	k := newFamily(t)
+	k.made = func(auth.Record) {
+		k.records = slices.DeleteFunc(k.records, func(r auth.Record) bool { return r.Name == "b" })
+	}
+	var refusal *auth.Refusal
+	if text, err := k.rotate("b", "aa"); !errors.As(err, &refusal) || refusal.Kind != auth.Unproven || text != "" {
+		t.Errorf("one that has ended learns %q, %v", text, err)
 	}
 }
 

@@ -16,8 +16,8 @@ type Record struct {
 	Created int64   // Unix microseconds
 	Expires int64   `json:",omitempty"` // Unix microseconds; 0 means never
 	Creator string  `json:",omitempty"`
-	// Line has the names of the tokens and roles that made it: the first one, the one that this one made, and so on. It
-	// names also those that have ended since.
+	// Line has the names of the tokens and roles that made it: the first one, the one that this one made, and so on.
+	// Then come those that have rotated it, each with its own. It names also those that have ended since.
 	Line   []string `json:",omitempty"`
 	Grants []Grant
 }

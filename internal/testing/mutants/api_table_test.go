@@ -48,6 +48,8 @@ var ofAPI = []group{
 	}},
 	{tests("api", "TestATokenEndsWithAllThatItHasMade"), edits{"children-stay": always}},
 	{tests("api", "TestATokenThatHasEndedMakesNone"), edits{"ended-token-makes-one": always}},
+	{tests("api", "TestATokenEndsWithThoseThatItHasRotated"), edits{"rotated-token-stays": gone}},
+	{tests("api", "TestATokenThatHasEndedLearnsNoSecret"), edits{"ended-token-learns-a-secret": always}},
 	{tests("api", "TestOneTokenLeavesStreamsToOthers"),
 		edits{"one-token-watches-alone": without(` || who != "" && w.of[who] >= watchesOfOne`)}},
 	{tests("api", "TestACorrectionMakesNoCustomerUnasked"), edits{"correction-bills-a-stranger": never}},
