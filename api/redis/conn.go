@@ -32,6 +32,7 @@ type conn struct {
 	who    identity
 	proven func() // records that the client has authenticated
 	role   string // proven by a client certificate; "" if none
+	shown  bool   // a token, which counts in place of the role until RESET
 
 	multi multi
 	db    int64 // the SELECTed database; only 0 has keys

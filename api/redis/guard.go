@@ -52,7 +52,11 @@ func (c *conn) identify() {
 	var refusal *auth.Refusal
 	caller := c.who.caller
 	if caller == nil {
-		caller, refusal = guard.Caller(auth.Proof{Port: c.server.config.Port, Role: c.role})
+		proof := auth.Proof{Port: c.server.config.Port}
+		if !c.shown { //mutant:redis-token-falls-back-to-role
+			proof.Role = c.role
+		}
+		caller, refusal = guard.Caller(proof)
 	} else {
 		caller, refusal = guard.Still(caller, c.server.config.Port)
 	}
@@ -161,6 +165,7 @@ func (c *conn) prove(v *verb, name, token []byte) bool {
 		c.fail(v, noPassword)
 		return false
 	}
+	c.shown = true // the commands that follow are for the token's grants, and for its namespace
 	caller, refusal := config.Guard.Caller(auth.Proof{Port: config.Port, Token: string(token)})
 	if refusal == nil && !caller.IsNamed(string(name)) {
 		refusal = auth.WrongName

@@ -183,6 +183,26 @@ func TestARevokedTokenEndsItsConnections(t *testing.T) {
 	wants(t, c, "AUTH "+text, "-WRONGPASS")
 }
 
+// A client that has shown a token is not served by its certificate's role: commands that it sent for one would be
+// carried out for the other, in another namespace.
+func TestATokenIsNotReplacedByARole(t *testing.T) {
+	text, web := token(t, "web", "ns=shop ops=check")
+	role := auth.Record{Name: "billing", Grants: []auth.Grant{{Namespaces: []string{"bills"}, Ops: []string{"check"}}}}
+	w := newWorld(t)
+	s, guard := guarded(t, w, auth.Public, web, role)
+	c := dialAs(t, s, "billing")
+	wants(t, c, "INCR a", ":1")
+	wants(t, c, "AUTH wrong", "-WRONGPASS")
+	wants(t, c, "INCR a", "-NOAUTH")
+	wants(t, c, "AUTH "+text, "+OK")
+	wants(t, c, "INCR a", ":1")
+	guard.Learn(auth.NewSet([]auth.Record{role}, true, nil)) // the token was revoked
+	wants(t, c, "INCR a", "-NOAUTH")
+	wants(t, c, "INCR a", "-NOAUTH")
+	wants(t, c, "RESET", "+RESET") // as a new connection
+	wants(t, c, "INCR a", ":2")
+}
+
 // The first token is made while a client is connected: it has to authenticate from then on.
 func TestTheFirstTokenIsAskedOfOpenConnections(t *testing.T) {
 	text, r := token(t, "web", "ops=check")

@@ -146,7 +146,7 @@ func readClient(c *conn, v *verb, args [][]byte) {
 
 func readReset(c *conn, v *verb, _ [][]byte) {
 	c.proto, c.name, c.multi, c.db = 2, "", multi{}, 0
-	c.who.caller = nil // as in Redis: the authentication is dropped
+	c.who.caller, c.shown = nil, false // as in Redis: the authentication is dropped
 	c.identify()
 	c.say(v, appendStatus(nil, "RESET"))
 }

@@ -248,7 +248,10 @@ func dialTCP(t *testing.T, s *Server) *client {
 }
 
 // dialTLS connects through a socket with TLS.
-func dialTLS(t *testing.T, s *Server) *client {
+func dialTLS(t *testing.T, s *Server) *client { return dialAs(t, s) }
+
+// dialAs is dialTLS with a client that proves roles.
+func dialAs(t *testing.T, s *Server, roles ...string) *client {
 	t.Helper()
 	ca := testcert.New(t)
 	files := ca.Write(t.TempDir())
@@ -257,8 +260,12 @@ func dialTLS(t *testing.T, s *Server) *client {
 		t.Fatal(err)
 	}
 	socket, theirs := sockets(t)
-	s.start(tls.Server(theirs, &tls.Config{Certificates: []tls.Certificate{own}}))
+	s.start(tls.Server(theirs, &tls.Config{Certificates: []tls.Certificate{own},
+		ClientAuth: tls.VerifyClientCertIfGiven, ClientCAs: ca.Pool()}))
 	config := ca.Trusting()
+	for _, role := range roles {
+		config = ca.Client(testcert.URIs("stint://role/" + role))
+	}
 	config.ServerName = "localhost"
 	ours := tls.Client(socket, config)
 	t.Cleanup(func() { ours.Close() })
