@@ -167,7 +167,9 @@ func (m *meter) nextPeriod(c *counter, at limit.Time) period {
 			_, kept = terms.Cycle.Period(kept)
 		}
 		p.grace = terms.Grace
-		p.keep = max(limit.Span(kept-p.end), terms.Grace, wholeSeconds(c.policy.Retention))
+		// A bill is final for as long as a period, so that it is listed and pushed, however long the grace is.
+		//mutant:forgotten-when-it-is-final
+		p.keep = max(limit.Span(kept-p.end), terms.Grace+limit.Span(p.end-p.start), wholeSeconds(c.policy.Retention))
 	}
 	if n := len(m.periods); n > 0 {
 		last := &m.periods[n-1]

@@ -57,6 +57,26 @@ func TestFinalBillsAreReadOnce(t *testing.T) {
 	}
 }
 
+// A grace may be as long as a period is kept, or longer: the bill is final for a while before it is forgotten, so that
+// it is listed and pushed.
+func TestABillIsFinalBeforeItIsForgotten(t *testing.T) {
+	for _, grace := range []limit.Span{2*hour - minute, 2 * hour, 5*hour + minute} {
+		p := billed(limit.Limit{Algorithm: limit.Unlimited})
+		p.Meter.Grace = grace
+		w := newWorld(t, p)
+		w.batch(origin+1, checkOf("p", "ann", 7))
+		final := origin + anHour + limit.Time(grace)
+		w.batch(final, checkOf("p", "bob", 1))
+		page, err := ReadFinalUsage(w.state, w.policies, FinalQuery{After: final - 1, Through: final, Most: 9,
+			Wants: func(string, string) bool { return true }})
+		if err != nil || len(page.Periods) != 1 || page.Periods[0].Units != 7 {
+			t.Errorf("grace %d: pushed when it is final: %v, %+v", grace, err, page.Periods)
+		}
+		w.wantBills(final+anHour-1, "ann", [3]uint64{0, 7, 0})
+		w.wantBills(final+anHour+limit.Time(minute), "ann")
+	}
+}
+
 // A page has no more periods than were asked for, unless one key has more, and those of a key are together.
 func TestAPageOfFinalBillsHasNoMoreThanWasAskedFor(t *testing.T) {
 	w := newWorld(t, billed(limit.Limit{Algorithm: limit.Unlimited}))

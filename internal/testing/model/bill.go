@@ -87,7 +87,7 @@ func (b *bill) open(p *policy.Policy, meter string, now limit.Time) *Billed {
 			_, one.Kept = calendar.period(one.Kept)
 		}
 		retention := (p.Retention + 1e6 - 1) / 1e6 * 1e6
-		one.Kept = max(one.Kept, one.Final, one.End+limit.Time(retention))
+		one.Kept = max(one.Kept, one.Final+one.End-one.Start, one.End+limit.Time(retention))
 	} else {
 		before := b.periods[last]
 		for one = before; one.End <= now; {

@@ -380,6 +380,9 @@ var ofShard = []group{
 		"new-period-hides-restore":     instead("p.recovered = false"),
 		"brimful-shard-begins-periods": never,
 	}},
+	{tests("shard", "TestABillIsFinalBeforeItIsForgotten"), edits{
+		"forgotten-when-it-is-final": without("+limit.Span(p.end-p.start)"),
+	}},
 	{tests("shard", "TestACreditIsKeptAsLongAsItsPeriod"), edits{"credit-forgotten-early": never}},
 	{tests("shard", "TestACorrectionIsMadeOnce|TestACorrectionIsOnRecord"), edits{
 		"correction-copied":    swap("NoteSpike", "NoteSpike, CorrectUsage"),
