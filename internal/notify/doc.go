@@ -13,8 +13,8 @@
 // error that names the identifier, others answer 409 to a repeated message. Everything else is tried again: other
 // statuses, redirects, which are not followed, a certificate that does not match the name, a connection that ends, and
 // silence for 15 s. 410 (gone) disables the sink; a 400 from Stripe and receivers of CloudEvents means that no further
-// attempt helps. Retry-After of 429 and 503 is obeyed. Answers are not kept; at most 16 KiB are read, for a second at
-// most, and then the connection is closed.
+// attempt helps, unless Stripe's breaks off before it says why. Retry-After of 429 and 503 is obeyed. Answers are not
+// kept; at most 16 KiB are read, for a second at most, and then the connection is closed.
 //
 // # Allowed addresses
 //

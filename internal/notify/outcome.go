@@ -33,11 +33,13 @@ type Outcome struct {
 	Why   string        // without secrets, for display; "" if Delivered
 }
 
-func (p *Poster) judge(s *Sink, m Message, answer *http.Response, body []byte) Outcome {
+func (p *Poster) judge(s *Sink, m Message, answer *http.Response, body []byte, whole bool) Outcome {
 	code := answer.StatusCode
 	switch {
 	case s.Kind == Stripe && code == http.StatusBadRequest && isThereAlready(m, body): //mutant:own-retry-refused
 		return Outcome{End: Delivered}
+	case s.Kind == Stripe && code == http.StatusBadRequest && !whole: //mutant:refused-without-a-reason
+		return Outcome{Why: "it answered 400, and broke off before it said why"}
 	case s.Kind == Webhook && code == http.StatusConflict && m.Retry: //mutant:first-conflict-delivers
 		return Outcome{End: Delivered}
 	case s.Kind == CloudEvents && code == http.StatusConflict && m.Retry:

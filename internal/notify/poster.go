@@ -142,7 +142,8 @@ func (p *Poster) Post(ctx context.Context, s *Sink, m Message) Outcome {
 		}
 		return Outcome{Why: p.whyNot(err)}
 	}
-	return p.judge(s, m, answer, readAway(answer.Body))
+	body, whole := readAway(answer.Body)
+	return p.judge(s, m, answer, body, whole)
 }
 
 // request makes the request of an attempt.
@@ -170,10 +171,11 @@ func (p *Poster) request(ctx context.Context, s *Sink, m Message) (*http.Request
 }
 
 // readAway reads a short answer to its end, so that its connection can be used again. A long or slow answer is cut off.
-func readAway(body io.ReadCloser) []byte {
+// whole is false if it broke off, or was too slow.
+func readAway(body io.ReadCloser) (text []byte, whole bool) {
 	cut := time.AfterFunc(answerWithin, func() { body.Close() })
-	text, _ := io.ReadAll(io.LimitReader(body, answerMost))
+	text, err := io.ReadAll(io.LimitReader(body, answerMost))
 	cut.Stop()
 	body.Close()
-	return text
+	return text, err == nil
 }

@@ -186,6 +186,23 @@ func TestWhatIsThereAlreadyWasDelivered(t *testing.T) {
 	}
 }
 
+// Only the body of Stripe's 400 tells a copy from a refusal. One that did not arrive tells nothing: the next try hears
+// it.
+func TestARefusalWithoutItsReasonIsNone(t *testing.T) {
+	for kind, end := range map[string]End{Stripe: Again, CloudEvents: Refused} {
+		r := newReceiver(t, func(w http.ResponseWriter, r *http.Request) {
+			w.WriteHeader(http.StatusBadRequest)
+			io.WriteString(w, `{"error":{"message":"An event already exists`)
+			w.(http.Flusher).Flush()
+			<-r.Context().Done() // until it is cut
+		})
+		r.sink.Kind = kind
+		if o := r.post(t); o.End != end || !strings.Contains(o.Why, "400") {
+			t.Errorf("%s: %+v", kind, o)
+		}
+	}
+}
+
 func TestAHangingReceiverIsLeft(t *testing.T) {
 	r := newReceiver(t, func(_ http.ResponseWriter, r *http.Request) {
 		io.Copy(io.Discard, r.Body)

@@ -156,6 +156,7 @@ var ofNode = []group{
 		"refused-event-takes-its-batch": swap("==", ">="),
 		"other-half-lost":               swap("events[half:]", "nil"),
 	}},
+	{tests("internal/notify", "TestARefusalWithoutItsReasonIsNone"), edits{"refused-without-a-reason": never}},
 	{tests("internal/notify", "TestWhatIsThereAlreadyWasDelivered"), edits{
 		"own-retry-refused":       never,
 		"first-conflict-delivers": without(" && m.Retry"),
