@@ -19,15 +19,15 @@ import (
 const (
 	// pushEvery is how often a node looks whether bills have become final.
 	pushEvery = time.Second
-	// pushSinksEvery is how old may be what it knows of sinks, as long as a policy with a meter names any.
+	// pushSinksEvery is how old may be what it knows of sinks, as long as a policy names any.
 	pushSinksEvery = 15 * time.Second
 	// pushBatch is how many bills are sent together, more or less.
 	pushBatch = 40
 	// pushKept is how long the position of a push is kept.
 	pushKept = limit.Span(400 * 24 * 3600 * 1e6)
 	// pushAnyway is how old a position may become without a reason to look: a policy may have had another calendar
-	// meanwhile.
-	pushAnyway = limit.Span(24 * 3600 * 1e6)
+	// meanwhile, whose last bill is kept for a period.
+	pushAnyway = limit.Span(30 * 60 * 1e6)
 	// pushKnown is how long after it was sent Stripe surely knows a bill.
 	pushKnown = limit.Time(notify.GiveUpStripe / time.Microsecond)
 )
@@ -93,11 +93,12 @@ func (p *pusher) round(ctx context.Context) {
 	}
 }
 
-// sendsBills reports whether any policy with a meter names a sink.
+// sendsBills reports whether any policy names a sink. It may have no meter any more, and bills that are to become
+// final.
 func sendsBills(set *policy.Set) bool {
 	return slices.ContainsFunc(set.Names(), func(name string) bool {
 		p, _ := set.Lookup(name)
-		return p.Meter != nil && len(p.Notify) > 0
+		return len(p.Notify) > 0 //mutant:last-bill-of-a-meter-stays
 	})
 }
 

@@ -140,6 +140,9 @@ var ofNode = []group{
 	}},
 	{tests("node", "TestTheSwitchToHashedKeysHasToBeMeant"), edits{"rekeyed-unasked": never}},
 	{tests("node", "TestANewOwnerGoesOnFromTheLog"), edits{"pusher-begins-anew": never}},
+	{tests("node", "TestTheLastBillsOfAMeterArePushed"), edits{
+		"last-bill-of-a-meter-stays": swap("len(p.Notify) > 0", "len(p.Notify) > 0 && p.Meter != nil"),
+	}},
 	{tests("internal/notify", "TestAnAnswerMeansWhatItsReceiverMeans"), edits{
 		"refused-bill-blocks-others": swap("s.Kind == Stripe", "false"),
 	}},
