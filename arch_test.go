@@ -140,7 +140,8 @@ var mayUse = map[string][]string{
 		"internal/offline/bench", "internal/edge/certfile", "internal/edge/clienttls", "internal/testing/testcluster",
 		"internal/offline/verify", "internal/observe/decisions"},
 
-	"internal/offline/restore": {"internal/edge/auth"}, // which tokens a restored cluster believes
+	// which tokens a restored cluster believes, and which sinks it disables
+	"internal/offline/restore": {"internal/edge/auth", "internal/notify"},
 	"internal/offline/doctor":  {"api/gen/stint/v1", "api/gen/stint/v1/stintv1connect", "internal/sleep"},
 	"api/gates":                {"api/gen/stint/v1", "internal/edge/jwks", "internal/observe/loglimit"},
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stint-io/stint/cluster/placement"
 	"github.com/stint-io/stint/internal/edge/auth"
+	"github.com/stint-io/stint/internal/notify"
 	"github.com/stint-io/stint/internal/offline/backup"
 	"github.com/stint-io/stint/policy"
 	"github.com/stint-io/stint/shard"
@@ -76,6 +77,12 @@ func (r *Restore) readDocuments(b *backup.Backup) (err error) {
 	if text != nil {
 		r.documents[placement.PoliciesDocument] = text
 	}
+	//mutant:restored-push-counts-twice
+	if !r.DataExact() || !b.SystemExact() || *r.table.Slots != *before.Slots {
+		if err := r.readSinks(system); err != nil {
+			return err
+		}
+	}
 	if b.SystemExact() { //mutant:tokens-of-an-older-shard
 		return nil // no token was revoked since
 	}
@@ -125,6 +132,27 @@ func (r *Restore) readTokens(system *shard.State) error {
 		}
 		r.documents[name] = auth.EncodeBucket(auth.AfterRestore(records))
 	}
+	return nil
+}
+
+// readSinks disables the sinks of Stripe. What they were sent since the backup, or by another shard, would be sent
+// again, and Stripe knows it for a day only.
+func (r *Restore) readSinks(system *shard.State) error {
+	document, err := shard.ReadDocument(system, notify.Document)
+	if err != nil || document.Version == 0 {
+		return err
+	}
+	sinks, err := notify.Decode(document.Body)
+	if err != nil {
+		return fmt.Errorf("the backup: %w", err)
+	}
+	for i := range sinks {
+		if s := &sinks[i]; s.Kind == notify.Stripe && s.Disabled == nil {
+			s.Disabled = &notify.Disabled{At: int64(r.At), Why: "a restore may send bills again that Stripe has had, " +
+				"and may count again: delete the sink and make it anew, or look there what it has, then enable it"}
+		}
+	}
+	r.documents[notify.Document] = notify.Encode(sinks)
 	return nil
 }
 

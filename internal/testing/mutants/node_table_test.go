@@ -131,6 +131,7 @@ var ofNode = []group{
 	{tests("node", "TestTokensAfterARecovery"), edits{
 		"tokens-of-an-older-shard": swap("b.SystemExact()", "b.Recovery != nil"),
 	}},
+	{tests("node", "TestARestoreDisablesSinksOfStripe"), edits{"restored-push-counts-twice": never}},
 	{tests("node", "TestTheNewestPoliciesAreRecovered"), edits{
 		"older-policies-recovered":       never,
 		"shards-miss-recovered-policies": swap("max(before.Version, revision)", "before.Version"),
