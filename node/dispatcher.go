@@ -4,6 +4,7 @@ import (
 	"context"
 	"maps"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"time"
 
@@ -62,6 +63,7 @@ type endedTry struct {
 	notify.Delivery
 	notify.Outcome
 	event *waitingEvent
+	sink  *notify.Sink
 }
 
 // settling is what a shard is told about some events at once.
@@ -188,6 +190,11 @@ func (d *dispatcher) learnSinks(ctx context.Context) bool {
 	nameless := d.ledger == ""
 	sinks, anew := d.sinkSender.learnSinks(ctx, sinksEvery)
 	if anew {
+		for _, s := range d.known {
+			if !slices.ContainsFunc(sinks, s.Is) {
+				d.schedule.Renew(s.Name) //mutant:event-waits-for-another-sink
+			}
+		}
 		clear(d.known)
 		for _, s := range sinks {
 			d.known[s.Name] = &s
@@ -225,12 +232,15 @@ func (d *dispatcher) dispatch(ctx context.Context) {
 		}
 		message := eventMessage(delivery.Event, &event.Event)
 		message.Retry = d.schedule.Retried(delivery)
-		d.trying.Go(func() { d.ended <- endedTry{delivery, d.poster.Post(ctx, sink, message), event} })
+		d.trying.Go(func() { d.ended <- endedTry{delivery, d.poster.Post(ctx, sink, message), event, sink} })
 	}
 }
 
 // end notes what became of a try.
 func (d *dispatcher) end(ctx context.Context, e endedTry) {
+	if s := d.known[e.Sink]; s != nil && !s.Is(*e.sink) && e.End != notify.Delivered { //mutant:try-judges-a-successor
+		e.Outcome = notify.Outcome{End: notify.Broken}
+	}
 	step := d.schedule.Ended(e.Delivery, e.Outcome, d.now(), rand.Float64())
 	if e.End == notify.Broken {
 		return
@@ -240,7 +250,7 @@ func (d *dispatcher) end(ctx context.Context, e endedTry) {
 		d.logger.Warn("a sink did not take an event; it is tried again", "sink", e.Sink, "event", e.Event, "why", e.Why)
 	}
 	if e.End == notify.Gone {
-		d.disable(ctx, e.Sink, e.Why)
+		d.disable(ctx, e.sink, e.Why)
 	}
 	switch step {
 	case notify.Acknowledge:
@@ -251,12 +261,11 @@ func (d *dispatcher) end(ctx context.Context, e endedTry) {
 }
 
 // disable disables a sink if its receiver wants nothing any more.
-func (d *dispatcher) disable(ctx context.Context, sink, why string) {
-	if s := d.known[sink]; s == nil || s.Disabled != nil {
+func (d *dispatcher) disable(ctx context.Context, sink *notify.Sink, why string) {
+	if s := d.known[sink.Name]; s == nil || s.Disabled != nil {
 		return
 	}
-	delete(d.known, sink) // nothing is sent until it is read again
-	d.logger.Warn("a sink is disabled", "sink", sink, "why", why)
+	delete(d.known, sink.Name) // nothing is sent until it is read again
 	d.trying.Go(func() { d.sinkSender.disable(ctx, sink, why) })
 }
 

@@ -104,9 +104,23 @@ func sendsBills(set *policy.Set) bool {
 
 func (p *pusher) learnSinks(ctx context.Context) bool {
 	if sinks, anew := p.sinkSender.learnSinks(ctx, pushSinksEvery); anew {
+		for i := range p.known {
+			if !slices.ContainsFunc(sinks, p.known[i].Is) {
+				p.forget(p.known[i].Name) //mutant:successor-rests
+			}
+		}
 		p.known = slices.Clone(sinks)
 	}
 	return p.ledger != ""
+}
+
+// forget drops what became of the tries at a sink.
+func (p *pusher) forget(sink string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.rests, sink)
+	delete(p.tried, sink)
+	p.metrics.SinkFailing(sink, false)
 }
 
 // push takes one step of the bills of a shard for a sink, and reports whether there is another one at once.
@@ -176,13 +190,15 @@ func (p *pusher) warn(s *notify.Sink, r *replica, err error) {
 	}
 }
 
-// position reads how far a sink is. Its Through is 0 if there is nothing to do.
+// position reads how far a sink is. Its Through is 0 if there is nothing to do. It is not above the shard's time when
+// the sinks were read: what became final since then may be for another sink that has the name now.
 func (p *pusher) position(r *replica, s *notify.Sink) (kept shard.Push, at shard.PushPosition, err error) {
 	var now limit.Time
 	r.group.View(func(state *shard.State) {
 		now = state.Time()
 		kept, err = shard.ReadPush(state, s.Name, finalPushes)
 	})
+	now -= limit.Time(p.now().Sub(p.readAt).Microseconds()) //mutant:bill-for-a-sink-that-is-gone
 	if err == nil {
 		at, err = positionOf(&kept, s)
 	}

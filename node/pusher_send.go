@@ -117,8 +117,7 @@ func lastSecond(u *shard.Usage) time.Time {
 }
 
 // disable disables a sink, and sends nothing to it until the sinks are read again.
-func (p *pusher) disable(ctx context.Context, s *notify.Sink, why string) {
-	p.logger.Warn("a sink is disabled", "sink", s.Name, "why", why)
+func (p *pusher) disable(ctx context.Context, s *notify.Sink, why string) (disabled bool) {
 	s.Disabled = &notify.Disabled{Why: why}
-	p.sinkSender.disable(ctx, s.Name, why)
+	return p.sinkSender.disable(ctx, s, why)
 }

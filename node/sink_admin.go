@@ -184,18 +184,31 @@ func (a *sinkAdmin) SetEnabled(ctx context.Context, name string, enabled bool, w
 			return true, nil
 		})
 	}
-	return a.disable(ctx, name, "by "+who, who)
+	why := "by " + who
+	return a.changeOne(ctx, name, who, "disable "+name+": "+why, a.disabled(why))
 }
 
-// disable keeps events back until the sink is enabled.
-func (a *sinkAdmin) disable(ctx context.Context, name, why, who string) error {
-	return a.changeOne(ctx, name, who, "disable "+name+": "+why, func(s *notify.Sink) (bool, error) {
+// disable keeps events back until the sink is enabled. Another one that has its name by now is let be.
+func (a *sinkAdmin) disable(ctx context.Context, which *notify.Sink, why string) error {
+	disabled := a.disabled(why)
+	return a.changeOne(ctx, which.Name, localActor, "disable "+which.Name+": "+why,
+		func(s *notify.Sink) (bool, error) {
+			if !which.Is(*s) { //mutant:successor-is-disabled
+				return false, nil
+			}
+			return disabled(s)
+		})
+}
+
+// disabled is the change that disables a sink.
+func (a *sinkAdmin) disabled(why string) func(*notify.Sink) (changed bool, err error) {
+	return func(s *notify.Sink) (bool, error) {
 		if s.Disabled != nil {
 			return false, nil
 		}
 		s.Disabled = &notify.Disabled{At: a.now().UnixMicro(), Why: why}
 		return true, nil
-	})
+	}
 }
 
 // Delete implements api.SinkAdmin.

@@ -29,14 +29,16 @@ type sinkSender struct {
 	throttle loglimit.Limit
 }
 
-// disable disables a sink, which has said that it takes nothing any more.
-func (o *sinkSender) disable(ctx context.Context, sink, why string) {
+// disable disables a sink, and reports whether it is.
+func (o *sinkSender) disable(ctx context.Context, s *notify.Sink, why string) (disabled bool) {
+	o.logger.Warn("a sink is disabled", "sink", s.Name, "why", why)
 	within, cancel := context.WithTimeout(ctx, settleWithin)
 	defer cancel()
-	if err := o.sinks.disable(within, sink, why, localActor); err != nil && ctx.Err() == nil {
-		o.logger.Warn("a sink could not be disabled; it is tried again with the next answer of 410", "sink", sink,
-			"error", err)
+	err := o.sinks.disable(within, s, why)
+	if err != nil && ctx.Err() == nil {
+		o.logger.Warn("a sink could not be disabled; it is tried again", "sink", s.Name, "error", err)
 	}
+	return err == nil
 }
 
 // learnSinks returns the sinks as they were read at most maxAge ago, if it has not returned them since they were read,

@@ -202,6 +202,17 @@ func (s *Schedule) Ended(d Delivery, o Outcome, now time.Time, chance float64) S
 	return Wait
 }
 
+// Renew forgets the failures of a sink: another one has its name now.
+func (s *Schedule) Renew(sink string) {
+	h := s.health(sink)
+	h.failures, h.next, h.why = 0, time.Time{}, ""
+	for d, w := range s.waiting {
+		if d.Sink == sink && w.failures > 0 {
+			w.failures, w.next = 0, time.Time{}
+		}
+	}
+}
+
 // grown doubles with each failure.
 func grown(first, most time.Duration, failures int) time.Duration {
 	return min(first<<min(failures-1, 30), most)

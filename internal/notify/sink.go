@@ -117,6 +117,9 @@ func urlProblem(text string) string {
 	return ""
 }
 
+// Is reports whether the other is this sink, perhaps changed since, and not one that was made later under its name.
+func (s *Sink) Is(other Sink) bool { return s.Name == other.Name && s.Created == other.Created }
+
 // Takes reports whether the sink accepts a kind of events.
 func (s *Sink) Takes(kind string) bool { return slices.Contains(s.Events, kind) }
 

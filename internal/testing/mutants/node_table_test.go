@@ -141,8 +141,15 @@ var ofNode = []group{
 	}},
 	{tests("node", "TestTheSwitchToHashedKeysHasToBeMeant"), edits{"rekeyed-unasked": never}},
 	{tests("node", "TestANewOwnerGoesOnFromTheLog"), edits{"pusher-begins-anew": never}},
+	{tests("node", "TestABillIsSentToTheSinkThatHasTheName"), edits{"bill-for-a-sink-that-is-gone": gone}},
+	{tests("node", "TestAReceiverThatIsGoneDisablesNoSuccessor"), edits{"successor-is-disabled": never}},
+	{tests("node", "TestASuccessorDoesNotRestForASink"), edits{"successor-rests": gone}},
 	{tests("node", "TestTheLastBillsOfAMeterArePushed"), edits{
 		"last-bill-of-a-meter-stays": swap("len(p.Notify) > 0", "len(p.Notify) > 0 && p.Meter != nil"),
+	}},
+	{tests("node", "TestAnEventGoesToTheSinkThatHasTheName"), edits{
+		"event-waits-for-another-sink": gone,
+		"try-judges-a-successor":       never,
 	}},
 	{tests("internal/notify", "TestAnAnswerMeansWhatItsReceiverMeans"), edits{
 		"refused-bill-blocks-others": swap("s.Kind == Stripe", "false"),
