@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stint-io/stint/cluster/routing"
 	"github.com/stint-io/stint/internal/notify"
 	"github.com/stint-io/stint/shard"
 )
@@ -15,6 +16,24 @@ func adminElsewhere(n *Node) *sinkAdmin {
 	other := *n.sinkAdmin
 	other.turns = newTurns()
 	return &other
+}
+
+// withoutSystemShard is an administration of sinks that has read them at an instant, and can no longer reach them.
+func withoutSystemShard(n *Node, read time.Time) *sinkAdmin {
+	a := adminElsewhere(n)
+	nowhere := routing.New(routing.Config{
+		Slots:    n.slots,
+		Places:   func(shard.ID) []string { return nil },
+		Local:    func(shard.ID) (routing.Owner, bool) { return nil, false },
+		Leader:   func(shard.ID) string { return "" },
+		Hints:    n.hints,
+		Sessions: func(shard.ID) bool { return false },
+	})
+	a.documents = &documents{router: nowhere, logger: a.logger, learning: newTurns()}
+	config := a.sinks.documentConfig
+	config.of = a.documents
+	a.sinks, a.read = newDocument(config), read
+	return a
 }
 
 // billOfTheDay has a key billed, and the clock stand at an instant after the end of its day.
@@ -130,6 +149,49 @@ func TestASuccessorDoesNotRestForASink(t *testing.T) {
 		owner.round(t.Context())
 		if bills, _ := v.count(); bills != 1 || len(owner.failing()) != 0 {
 			t.Errorf("%d bills, failing: %v", bills, owner.failing())
+		}
+	})
+}
+
+// Bills that Stripe may have forgotten are not sent before somebody has looked, although the node that finds them
+// cannot disable their sink: what it noted of them stays.
+func TestBillsThatStripeMayHaveForgottenWaitForTheSinkToBeDisabled(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T) {
+		v := newInvoices(t)
+		v.setDown(true)
+		n, clock := meteredNode(t)
+		sendNoBillsTo(n, "money")
+		sendBillsTo(t, n, notify.Sink{Name: "money", Kind: notify.Stripe, URL: v.URL + "/v1/billing/meter_events",
+			Prefix: "customer:", Secrets: []notify.Secret{{Key: []byte("sk_test_1")}}})
+		billOfTheDay(t, n, clock, time.Hour)
+		owner := newOwner(n)
+		owner.round(t.Context())
+		if owner.failing()["money"] == "" {
+			t.Fatal("the receiver was not asked")
+		}
+		if _, err := clock.Advance(t.Context(), notify.GiveUpStripe+time.Minute); err != nil {
+			t.Fatal(err)
+		}
+		v.setDown(false)
+		owner.sinks = withoutSystemShard(n, owner.readAt)
+		owner.round(t.Context())
+		for range 2 {
+			newOwner(n).round(t.Context())
+			if _, forms := v.count(); forms != 0 {
+				t.Fatalf("%d bills before somebody has looked", forms)
+			}
+		}
+		all, err := n.sinkAdmin.Sinks(t.Context())
+		if err != nil || len(all) != 1 || all[0].Disabled == nil {
+			t.Fatalf("%v: %+v", err, all)
+		}
+		if err := n.sinkAdmin.SetEnabled(t.Context(), "money", true, "jo"); err != nil {
+			t.Fatal(err)
+		}
+		newOwner(n).round(t.Context())
+		if _, forms := v.count(); forms != 1 {
+			t.Errorf("%d bills after somebody has looked", forms)
 		}
 	})
 }

@@ -27,14 +27,16 @@ func (p *pusher) sendToStripe(ctx context.Context, r *replica, s *notify.Sink, k
 			return notify.Outcome{Why: err.Error()}, nil
 		}
 	case now-at.Tried > limit.Time(notify.GiveUpStripe.Microseconds()): //mutant:stripe-sent-what-it-forgot
+		why := "bills of shard " + r.Shard.String() + " were first sent more than 20 hours ago, " +
+			"and Stripe has not taken all: it may count those again that it has; look there at the first of " +
+			api.UsageID(p.ledger, &bills[0]) + ", then enable the sink"
+		if !p.disable(ctx, s, why) { //mutant:stripe-sent-unlooked
+			return notify.Outcome{Why: why}, nil
+		}
 		at.Tried = 0 // whoever enables the sink has looked
 		if err := p.note(ctx, r, kept, *at); err != nil {
 			return notify.Outcome{Why: err.Error()}, nil
 		}
-		why := "bills of shard " + r.Shard.String() + " were first sent more than 20 hours ago, " +
-			"and Stripe has not taken all: it may count those again that it has; look there at the first of " +
-			api.UsageID(p.ledger, &bills[0]) + ", then enable the sink"
-		p.disable(ctx, s, why)
 		return notify.Outcome{Why: why}, nil
 	}
 	for i := range bills {
