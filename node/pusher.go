@@ -41,8 +41,9 @@ const finalPushes = "final"
 // ids. One goroutine runs it; failing may be called concurrently.
 type pusher struct {
 	sinkSender
-	known []notify.Sink // as read last, and as disabled since
-	set   *policy.Set   // in force as this round began
+	known []notify.Sink   // as read last, and as disabled since
+	set   *policy.Set     // in force as this round began
+	owed  map[string]bool // by sink: it may have to be sent bills, by what this round has seen
 	// by sink: ids of the bills that it was sent, and may have, since it took all of them last
 	tried map[string]map[string]bool
 	// the replica that the next round begins with: the one behind the last that a sink failed
@@ -68,11 +69,20 @@ func (p *pusher) run(ctx context.Context) {
 }
 
 func (p *pusher) round(ctx context.Context) {
-	revision := p.view.revision()
-	if revision == nil || !sendsBills(revision.Set) || !p.learnSinks(ctx) {
-		return
+	p.owed = make(map[string]bool)
+	if revision := p.view.revision(); revision != nil && sendsBills(revision.Set) && p.learnSinks(ctx) {
+		p.set = revision.Set
+		p.pushAll(ctx)
 	}
-	p.set = revision.Set
+	for name, rest := range p.rests {
+		if !p.owed[name] && !p.now().Before(rest.until) { //mutant:sink-fails-for-another-owner
+			p.forget(name)
+		}
+	}
+}
+
+// pushAll pushes what all shards have for all sinks.
+func (p *pusher) pushAll(ctx context.Context) {
 	all, first := p.replicas.all(), p.first
 	for n := range all {
 		at := (first + n) % len(all)
@@ -83,6 +93,7 @@ func (p *pusher) round(ctx context.Context) {
 		for i := range p.known {
 			s := &p.known[i]
 			failures := p.rests[s.Name].failures
+			p.owed[s.Name] = p.owed[s.Name] || s.Disabled != nil && r.actor.Open()
 			for s.Disabled == nil && s.Takes(notify.Usage) && r.actor.Open() && ctx.Err() == nil && p.push(ctx, r, s) {
 			}
 			if p.rests[s.Name].failures > failures {
@@ -129,6 +140,7 @@ func (p *pusher) push(ctx context.Context, r *replica, s *notify.Sink) (more boo
 		return false
 	}
 	kept, at, err := p.position(r, s)
+	p.owed[s.Name] = p.owed[s.Name] || err != nil || at.Through != 0
 	if err != nil || at.Through == 0 {
 		p.warn(s, r, err)
 		return false

@@ -2,6 +2,7 @@ package node
 
 import (
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -149,6 +150,43 @@ func TestASuccessorDoesNotRestForASink(t *testing.T) {
 		owner.round(t.Context())
 		if bills, _ := v.count(); bills != 1 || len(owner.failing()) != 0 {
 			t.Errorf("%d bills, failing: %v", bills, owner.failing())
+		}
+	})
+}
+
+// A node that failed to send bills fails no longer when another one has sent them, or there is nobody to send them to.
+func TestASinkFailsNoLongerThanItIsOwedSomething(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T) {
+		v := newInvoices(t)
+		v.setDown(true)
+		n, clock := meteredNode(t)
+		sendNoBillsTo(n, "invoices")
+		sendBillsTo(t, n, notify.Sink{Name: "invoices", Kind: notify.Webhook, URL: v.URL + "/bills"})
+		for _, end := range []func(){
+			func() {
+				v.setDown(false)
+				newOwner(n).round(t.Context())
+				v.setDown(true)
+			},
+			func() {
+				if err := n.sinkAdmin.Delete(t.Context(), "invoices", "jo"); err != nil {
+					t.Fatal(err)
+				}
+			},
+		} {
+			billOfTheDay(t, n, clock, time.Hour)
+			owner := newOwner(n)
+			owner.round(t.Context())
+			if !strings.Contains(owner.failing()["invoices"], "500") {
+				t.Fatalf("failing: %v", owner.failing())
+			}
+			end()
+			time.Sleep(time.Second) // it has rested
+			owner.round(t.Context())
+			if failing := owner.failing(); len(failing) > 0 {
+				t.Errorf("still failing: %v", failing)
+			}
 		}
 	})
 }

@@ -144,6 +144,7 @@ var ofNode = []group{
 	{tests("node", "TestABillIsSentToTheSinkThatHasTheName"), edits{"bill-for-a-sink-that-is-gone": gone}},
 	{tests("node", "TestAReceiverThatIsGoneDisablesNoSuccessor"), edits{"successor-is-disabled": never}},
 	{tests("node", "TestASuccessorDoesNotRestForASink"), edits{"successor-rests": gone}},
+	{tests("node", "TestASinkFailsNoLongerThanItIsOwedSomething"), edits{"sink-fails-for-another-owner": never}},
 	{tests("node", "TestBillsThatStripeMayHaveForgottenWaitForTheSinkToBeDisabled"), edits{
 		"stripe-sent-unlooked": swap("!p.disable(ctx, s, why)", "!p.disable(ctx, s, why) && false"),
 	}},
