@@ -13,12 +13,13 @@ type FinalQuery struct {
 	After, Through limit.Time // bills that became final in (After, Through]; Through is not above the shard's time
 	Wants          func(namespace, policy string) bool
 	From           UsagePlace // where to continue: the Next of the page before
-	Most           int        // periods; more only of one key, as its periods are together
+	Most           int        // periods; more only of one key, or of keys of one hash, which are together
 }
 
 // ReadFinalUsage reads a page of final bills, of all namespaces, without a commit. Bills that were final at the shard's
 // time do not change any more, so it is not behind; it includes the installed corrections. The page's Through is that
-// of the query.
+// of the query. A page ends between two places, never within one: a position, which is JSON of few bytes, could not hold
+// the key after which the next page begins.
 func ReadFinalUsage(view *State, policies *policy.Set, q FinalQuery) (UsagePage, error) {
 	mark, err := readRestoreMark(view)
 	if err != nil {
@@ -27,13 +28,15 @@ func ReadFinalUsage(view *State, policies *policy.Set, q FinalQuery) (UsagePage,
 	now := view.Time()
 	u := usageReader{policies: policies, mark: mark, shown: showing(view, true), page: UsagePage{Through: now}}
 	page := UsagePage{Through: q.Through}
-	before := q.From
-	for key, record := range q.From.page(view, &page.Next, func() bool { return len(page.Periods) >= q.Most }) {
-		place := UsagePlace{Place: table.Place(keyLayout{}, key)}
-		if place.Place == before.Place {
-			place.After = before.After
+	scanned, last := 0, q.From.Place
+	for key, record := range view.Scan(q.From.Place) {
+		place := table.Place(keyLayout{}, key)
+		begins := place != last
+		if begins && (scanned >= usageScanned || len(page.Periods) >= q.Most) { //mutant:push-ends-within-a-hash
+			page.Next.Place = place
+			break
 		}
-		before = UsagePlace{Place: place.Place, After: string(key)}
+		scanned, last = scanned+1, place
 		if len(key) == 0 || key[0] != counterRecord {
 			continue
 		}
@@ -49,8 +52,9 @@ func ReadFinalUsage(view *State, policies *policy.Set, q FinalQuery) (UsagePage,
 		final := slices.DeleteFunc(u.page.Periods, func(p Usage) bool {
 			return p.Final <= q.After || p.Final > q.Through
 		})
-		if len(page.Periods) > 0 && len(page.Periods)+len(final) > q.Most { //mutant:page-above-its-most
-			page.Next = place
+		//mutant:page-above-its-most
+		if begins && len(page.Periods) > 0 && len(page.Periods)+len(final) > q.Most {
+			page.Next.Place = place
 			break
 		}
 		page.Periods = append(page.Periods, final...)

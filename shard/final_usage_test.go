@@ -1,8 +1,11 @@
 package shard
 
 import (
+	"cmp"
+	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stint-io/stint/limit"
@@ -109,6 +112,49 @@ func TestAPageOfFinalBillsHasNoMoreThanWasAskedFor(t *testing.T) {
 			if key := fmt.Sprint("key ", i); met[key] != 2 {
 				t.Errorf("at most %d: %q has %d periods", most, key, met[key])
 			}
+		}
+	}
+}
+
+// TestNoBillIsLeftOutAmongKeysOfOneHash: clients can choose such keys, more than a page has, and as long as they like. A
+// position is noted after each page.
+func TestNoBillIsLeftOutAmongKeysOfOneHash(t *testing.T) {
+	for i := range 9 { // slots of all kinds
+		tag := strings.Repeat("<", i%2*300) + fmt.Sprintf("{%d}", i)
+		w := newWorld(t, billed(lifetimeOf(1000)))
+		w.must(origin, checkOf("p", "ann", 1))
+		r, _ := w.state.Lookup(counterKeyOf("p", "ann"))
+		const keys = 100
+		for _, key := range ofOneHash(counterKeyOf("p", tag), keys) {
+			w.state.table.Put(key, r)
+		}
+		w.batch(origin+anHour+limit.Time(minute), checkOf("p", "bob", 1))
+		met := map[string]int{}
+		q := FinalQuery{Through: w.state.Time(), Most: 40, Wants: func(string, string) bool { return true }}
+		for {
+			page, err := ReadFinalUsage(w.state, w.policies, q)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, u := range page.Periods {
+				if met[u.Key]++; met[u.Key] > 1 {
+					t.Fatalf("%q is pushed again", u.Key) // and for ever
+				}
+			}
+			if page.Next == (UsagePlace{}) {
+				break
+			}
+			text, err := PushPosition{Through: q.Through, From: page.Next, Tried: q.Through,
+				Skipped: &SkippedBills{At: q.Through, Bills: 1 << 20}}.Encode()
+			var at PushPosition
+			if err := cmp.Or(err, json.Unmarshal(text, &at)); err != nil || len(text) > PushPositionMost {
+				t.Errorf("%q: a position of %d bytes, %v", tag, len(text), err)
+				break
+			}
+			q.From = at.From
+		}
+		if len(met) != keys+1 {
+			t.Errorf("%q: %d of %d keys are pushed", tag, len(met), keys+1)
 		}
 	}
 }

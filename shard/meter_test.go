@@ -387,7 +387,7 @@ func TestPagesGoOnAmongKeysOfOneHash(t *testing.T) {
 	}
 }
 
-// ofOneHash returns keys with a prefix and equal XXH64. The second of two blocks of 32 bytes takes back what the first
+// ofOneHash returns keys with a prefix and equal XXH64 that clients may choose. The second of two blocks of 32 bytes takes back what the first
 // one adds to the first of the four sums (https://github.com/Cyan4973/xxHash/blob/dev/doc/xxhash_spec.md).
 func ofOneHash(prefix string, n int) (keys []string) {
 	const prime1, prime2 = uint64(0x9E3779B185EBCA87), uint64(0xC2B2AE3D27D4EB4F)
@@ -396,18 +396,19 @@ func ofOneHash(prefix string, n int) (keys []string) {
 		inverse *= 2 - prime2*inverse
 	}
 	round := func(sum, lane uint64) uint64 { return bits.RotateLeft64(sum+lane*prime2, 31) * prime1 }
-	head := []byte(prefix + strings.Repeat("x", 32-len(prefix)%32))
+	same, head := []byte(strings.Repeat("x", 24)), []byte(prefix+strings.Repeat("x", 32-len(prefix)%32))
 	sum := prime1
 	sum += prime2
 	for at := 0; at < len(head); at += 32 {
 		sum = round(sum, binary.LittleEndian.Uint64(head[at:]))
 	}
-	for i := range n {
-		first := uint64(i + 1)
-		key := binary.LittleEndian.AppendUint64(slices.Clone(head), first)
-		key = append(key, make([]byte, 24)...)
-		key = binary.LittleEndian.AppendUint64(key, -round(sum, first)*inverse)
-		keys = append(keys, string(append(key, make([]byte, 24)...)))
+	for i := 0; len(keys) < n; i++ {
+		key := append(slices.Clone(head), fmt.Sprintf("%08d", i)...)
+		first := binary.LittleEndian.Uint64(key[len(head):])
+		key = binary.LittleEndian.AppendUint64(append(key, same...), -round(sum, first)*inverse)
+		if KeyProblem(string(key[len(key)-8:])) == "" {
+			keys = append(keys, string(append(key, same...)))
+		}
 	}
 	return keys
 }

@@ -380,6 +380,9 @@ var ofShard = []group{
 		"new-period-hides-restore":     instead("p.recovered = false"),
 		"brimful-shard-begins-periods": never,
 	}},
+	{tests("shard", "TestNoBillIsLeftOutAmongKeysOfOneHash"), edits{
+		"push-ends-within-a-hash": swap("begins && (", "(begins || page.Periods != nil) && ("),
+	}},
 	{tests("shard", "TestABillIsFinalBeforeItIsForgotten"), edits{
 		"forgotten-when-it-is-final": without("+limit.Span(p.end-p.start)"),
 	}},
