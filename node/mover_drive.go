@@ -183,8 +183,8 @@ func (d *moveDrive) apart() bool {
 	return max(d.fromTime-d.toTime, d.toTime-d.fromTime) > apartMost //mutant:frozen-just-before-it-is-too-late
 }
 
-// unsent says which bills a move waits for. To goes on where the shard was that had sent less, and what the other one
-// has sent meanwhile is sent again: Stripe must still know it.
+// unsent says which bills a move waits for. To goes on where the shard was that had sent less, and what one of them has
+// sent since, or has begun to send, is sent again: Stripe must still know it.
 func (d *moveDrive) unsent(ctx context.Context) (waits string, err error) {
 	policies, sinks, err := d.billing(ctx)
 	if err != nil {
@@ -195,15 +195,15 @@ func (d *moveDrive) unsent(ctx context.Context) (waits string, err error) {
 		if s.Kind != notify.Stripe {
 			continue
 		}
-		from, _, err := sentUntil(d.from, s)
-		to, noted, toErr := sentUntil(d.to, s)
+		from, _, err := pushed(d.from, s)
+		to, noted, toErr := pushed(d.to, s)
 		if err = cmp.Or(err, toErr); err != nil {
 			return "", err
 		}
-		if !noted && d.seen.Slots.Owned(uint32(d.To)) == 0 { // it goes on where From is
-			to = from
+		if !noted && d.seen.Slots.Owned(uint32(d.To)) == 0 {
+			continue // it goes on where From is
 		}
-		first, last := min(from, to), max(from, to)
+		first, last := min(from.Done, to.Done), max(from.Done, from.Through, to.Done, to.Through)
 		longAgo := max(d.fromTime, d.toTime)-first > pushKnown
 		if longAgo && anyFinal(policies, s.Name, first, last) { //mutant:bill-sent-again-when-forgotten
 			return fmt.Sprintf("both shards to send their bills to sink %s: one of them has sent more than the other, "+
@@ -213,14 +213,14 @@ func (d *moveDrive) unsent(ctx context.Context) (waits string, err error) {
 	return "", nil
 }
 
-// sentUntil returns until when a shard has sent its bills to a sink, and whether it has noted that.
-func sentUntil(status *shard.SlotStatus, s *notify.Sink) (until limit.Time, noted bool, err error) {
+// pushed returns how far a shard has sent its bills to a sink, and whether it has noted that.
+func pushed(status *shard.SlotStatus, s *notify.Sink) (at shard.PushPosition, noted bool, err error) {
 	kept, err := shard.FindPush(status.Pushes, s.Name, finalPushes)
 	if err != nil {
-		return 0, false, err
+		return at, false, err
 	}
-	at, err := positionOf(&kept, s)
-	return at.Done, kept.Version > 0, err
+	at, err = positionOf(&kept, s)
+	return at, kept.Version > 0, err
 }
 
 func (d *moveDrive) put(ctx context.Context, page shard.MovePage) (waits string, err error) {

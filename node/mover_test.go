@@ -229,8 +229,8 @@ func TestASlotIsNotFrozenWhileTimesDiffer(t *testing.T) {
 	}
 }
 
-// TestASlotIsNotFrozenWhileStripeMayHaveForgotten: the shard that gets it sends again what the other one had not sent
-// yet, under the same ids, which Stripe knows for a day.
+// TestASlotIsNotFrozenWhileStripeMayHaveForgotten: the shard that gets it sends again what one of them had not sent
+// yet, or had sent without an answer, under the same ids, which Stripe knows for a day. It may try that for 20 hours.
 func TestASlotIsNotFrozenWhileStripeMayHaveForgotten(t *testing.T) {
 	policies, err := policy.Parse("", []byte("policies: {p: {notify: [stripe], meter: {name: m, calendar: {unit: hour}}, "+
 		"limits: [{name: a, quota: 9, calendar: {unit: hour}}]}}"))
@@ -260,13 +260,17 @@ func TestASlotIsNotFrozenWhileStripeMayHaveForgotten(t *testing.T) {
 		}
 		return froze
 	}
-	sent := func(before limit.Time) []shard.Put {
-		at, err := shard.PushPosition{Done: now - before}.Encode()
+	noted := func(at shard.PushPosition) []shard.Put {
+		text, err := at.Encode()
 		if err != nil {
 			t.Fatal(err)
 		}
-		value := append([]byte{1, 1}, at...) // of format 1, and the first version
+		value := append([]byte{1, 1}, text...) // of format 1, and the first version
 		return []shard.Put{{Key: "p\x06stripe" + finalPushes, Record: shard.Record{Value: value, ForgetAt: now + hour}}}
+	}
+	sent := func(before limit.Time) []shard.Put { return noted(shard.PushPosition{Done: now - before}) }
+	sending := func(before limit.Time) []shard.Put {
+		return noted(shard.PushPosition{Done: now - before - hour, Through: now - before, Tried: now - before})
 	}
 	both, fresh := slot.Even(2), slot.Even(1)
 	for _, c := range []struct {
@@ -276,9 +280,12 @@ func TestASlotIsNotFrozenWhileStripeMayHaveForgotten(t *testing.T) {
 		pushes  [2][]shard.Put
 		freezes bool
 	}{
-		{"the one sent a little less", notify.Stripe, both, [2][]shard.Put{sent(19 * hour), sent(0)}, true},
-		{"the one sent less long ago", notify.Stripe, both, [2][]shard.Put{sent(21 * hour), sent(0)}, false},
-		{"the other sent less long ago", notify.Stripe, both, [2][]shard.Put{sent(0), sent(21 * hour)}, false},
+		{"the one sent a little less", notify.Stripe, both, [2][]shard.Put{sent(2 * hour), sent(0)}, true},
+		{"the one sent less long ago", notify.Stripe, both, [2][]shard.Put{sent(4 * hour), sent(0)}, false},
+		{"the other sent less long ago", notify.Stripe, both, [2][]shard.Put{sent(0), sent(4 * hour)}, false},
+		{"both began to send long ago", notify.Stripe, both, [2][]shard.Put{sending(4 * hour), sending(4 * hour)}, false},
+		{"both have just begun to send", notify.Stripe, both, [2][]shard.Put{sending(hour), sending(hour)}, true},
+		{"Stripe has taken all since", notify.Stripe, both, [2][]shard.Put{sent(0), sent(0)}, true},
 		{"nothing fell between", notify.Stripe, both, [2][]shard.Put{sent(21 * hour), sent(21*hour - 1)}, true},
 		{"the one sent nothing", notify.Stripe, both, [2][]shard.Put{nil, sent(0)}, false},
 		{"the other sent nothing", notify.Stripe, both, [2][]shard.Put{sent(0), nil}, false},

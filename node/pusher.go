@@ -28,8 +28,9 @@ const (
 	// pushAnyway is how old a position may become without a reason to look: a policy may have had another calendar
 	// meanwhile, whose last bill is kept for a period.
 	pushAnyway = limit.Span(30 * 60 * 1e6)
-	// pushKnown is how long after it was sent Stripe surely knows a bill.
-	pushKnown = limit.Time(notify.GiveUpStripe / time.Microsecond)
+	// pushKnown is how long after it was sent another shard may begin to send a bill to Stripe, which knows it for a
+	// day: it tries for GiveUpStripe.
+	pushKnown = limit.Time((23*time.Hour - notify.GiveUpStripe) / time.Microsecond)
 )
 
 // finalPushes names the position of a sink in the log of a shard.
