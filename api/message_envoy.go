@@ -24,7 +24,7 @@ type envoyDecided struct {
 	// unknown is the index of an entry denied because the policy does not know its key, or below 0. d is nil then.
 	unknown int
 	named   int  // entries in r without those of parents
-	full    bool // there is no room for the unknown key
+	full    bool // the key is not unknown: it has no room, or cannot be decided beside the others
 }
 
 // refuses reports whether the key of an entry, or of its parent, is unknown to its policy or has no room.

@@ -85,8 +85,9 @@ func (r *envoyRequest) denied(step envoyStep, decided *envoyDecided) bool {
 }
 
 // decideTogether decides the entries of a step in one request. A key that its policy refuses is denied, and so is one
-// that finds no room: an error would let it pass, unless failure_mode_deny is set. If a shard has not yet adopted the
-// policies that name the rule's policy, decideTogether asks it again, while there is time.
+// that finds no room, or cannot be decided beside the others: an error would let it pass, unless failure_mode_deny is
+// set. If a shard has not yet adopted the policies that name the rule's policy, decideTogether asks it again, while
+// there is time.
 func (s envoyService) decideTogether(ctx context.Context, r *envoyRequest, step envoyStep) (*envoyDecided, error) {
 	entries := plainEntries(r.entries[step])
 	for {
@@ -102,16 +103,23 @@ func (s envoyService) decideTogether(ctx context.Context, r *envoyRequest, step 
 			fmt.Sscanf(failure.Field, "entries[%d]", &at)
 			s.refused(ctx, policies, r.namespace, entries[min(at, len(entries)-1):][:1])
 			return &envoyDecided{unknown: at, named: len(entries)}, nil
+		case failure != nil && failure.Code == shard.Invalid: //mutant:undecidable-request-passes-envoy
+			return withoutDecision(failure, len(entries)), nil // count_denied, and keys on several shards
 		case failure != nil && failure.Code == shard.MemoryFull: //mutant:full-shard-passes-envoy
-			at := len(entries) // all of them, if it is not one entry's key
-			fmt.Sscanf(failure.Field, "entries[%d]", &at)
-			return &envoyDecided{unknown: at, named: len(entries), full: true}, nil
+			return withoutDecision(failure, len(entries)), nil
 		//mutant:unknown-policy-is-an-error
 		case failure != nil && failure.Code == shard.PolicyNotFound && sleep.For(ctx, newestEvery):
 			continue
 		}
 		return nil, err
 	}
+}
+
+// withoutDecision denies the entry that a failure names, or all of them if it is not about one entry's key.
+func withoutDecision(failure *shard.Error, entries int) *envoyDecided {
+	at := entries
+	fmt.Sscanf(failure.Field, "entries[%d]", &at)
+	return &envoyDecided{unknown: at, named: entries, full: true}
 }
 
 // refused reports a key that its policy refuses as a denial, which no shard has made.

@@ -218,6 +218,26 @@ envoy:
 	})
 }
 
+// A policy with count_denied refuses keys on several shards, so as not to disable a guard against guessing in silence.
+// As an error, which Envoy lets pass, that would.
+func TestEnvoyPassesNoKeysThatCannotBeDecidedTogether(t *testing.T) {
+	throughBothDoors(t, func(t *testing.T, w *world, conn *grpc.ClientConn) {
+		newEnvoyWorld(t, w)
+		w.decider.instead = deciderFunc(func(_ context.Context, requests []shard.Request) []shard.Result {
+			return shard.RefuseAll(len(requests), shard.Invalidf("entries[1].policy",
+				"%q has count_denied, and the request's keys live on several shards", requests[0].Entries[1].Policy))
+		})
+		m, err := rlsv3.NewRateLimitServiceClient(conn).ShouldRateLimit(t.Context(),
+			&rlsv3.RateLimitRequest{Domain: "edge",
+				Descriptors: []*ratelimitv3.RateLimitDescriptor{descriptor("per", "second"),
+					descriptor("per", "minute", "ip", "x")}})
+		if want := "OVER_LIMIT [OK] [OVER_LIMIT]"; err != nil || lineOf(m) != want ||
+			!strings.Contains(string(m.GetRawBody()), "could not be checked") {
+			t.Errorf("%v, %v; want %s", m, err, want)
+		}
+	})
+}
+
 // The rows of what envoyproxy/ratelimit answers, asked by grpc-go with Envoy's messages through both ports.
 func TestWhatEnvoyIsAnswered(t *testing.T) {
 	throughBothDoors(t, func(t *testing.T, w *world, conn *grpc.ClientConn) {
