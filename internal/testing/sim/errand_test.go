@@ -397,7 +397,7 @@ func (r *runner) ask(e *errand) {
 	e.returned = time.Since(r.w.began)
 	if l == nil {
 		if e.asked == 0 {
-			e.fate = refused
+			e.refuse()
 		}
 		return
 	}
@@ -423,14 +423,11 @@ func (r *runner) ask(e *errand) {
 		e.turn()
 		return
 	case result.Err.Code == shard.Unavailable && result.Err.Field == "idempotency_id":
-		e.fate = refused // the operation of this id was given up: no copy of it counts, whichever node is asked
+		e.refuse() // the operation of this id was given up: no copy of it counts, whichever node is asked
 	case result.Err.MaybeApplied() || e.asked > 1:
 		e.fate = unknown
 	default:
-		e.fate = refused
-		if e.of != nil && e.of.endedBy == e {
-			e.of.endedBy = nil // another errand may try
-		}
+		e.refuse()
 	}
 	switch result.Err.Code {
 	case shard.NotOwner, shard.Overloaded, shard.Draining, shard.Unavailable, shard.TooLate, shard.UnknownOutcome:
@@ -444,6 +441,14 @@ func (r *runner) ask(e *errand) {
 		}
 	default:
 		r.w.fail(fmt.Errorf("an errand was answered with code %d: %v", result.Err.Code, e))
+	}
+}
+
+// refuse notes that an errand was certainly not counted: another one may end what it was to end.
+func (e *errand) refuse() {
+	e.fate = refused
+	if e.of != nil && e.of.endedBy == e {
+		e.of.endedBy = nil
 	}
 }
 
