@@ -184,31 +184,19 @@ func (a *sinkAdmin) SetEnabled(ctx context.Context, name string, enabled bool, w
 			return true, nil
 		})
 	}
-	why := "by " + who
-	return a.changeOne(ctx, name, who, "disable "+name+": "+why, a.disabled(why))
+	return a.disable(ctx, name, "by "+who, who, func(notify.Sink) bool { return true })
 }
 
-// disable keeps events back until the sink is enabled. Another one that has its name by now is let be.
-func (a *sinkAdmin) disable(ctx context.Context, which *notify.Sink, why string) error {
-	disabled := a.disabled(why)
-	return a.changeOne(ctx, which.Name, localActor, "disable "+which.Name+": "+why,
-		func(s *notify.Sink) (bool, error) {
-			if !which.Is(*s) { //mutant:successor-is-disabled
-				return false, nil
-			}
-			return disabled(s)
-		})
-}
-
-// disabled is the change that disables a sink.
-func (a *sinkAdmin) disabled(why string) func(*notify.Sink) (changed bool, err error) {
-	return func(s *notify.Sink) (bool, error) {
-		if s.Disabled != nil {
+// disable keeps events back until the sink is enabled, if it is the one that is meant.
+func (a *sinkAdmin) disable(ctx context.Context, name, why, who string, meant func(notify.Sink) bool) error {
+	return a.changeOne(ctx, name, who, "disable "+name+": "+why, func(s *notify.Sink) (bool, error) {
+		//mutant:successor-is-disabled
+		if s.Disabled != nil || !meant(*s) {
 			return false, nil
 		}
 		s.Disabled = &notify.Disabled{At: a.now().UnixMicro(), Why: why}
 		return true, nil
-	}
+	})
 }
 
 // Delete implements api.SinkAdmin.

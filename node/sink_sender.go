@@ -29,12 +29,12 @@ type sinkSender struct {
 	throttle loglimit.Limit
 }
 
-// disable disables a sink, and reports whether it is.
+// disable disables a sink, not one that was made later under its name, and reports whether it is.
 func (o *sinkSender) disable(ctx context.Context, s *notify.Sink, why string) (disabled bool) {
 	o.logger.Warn("a sink is disabled", "sink", s.Name, "why", why)
 	within, cancel := context.WithTimeout(ctx, settleWithin)
 	defer cancel()
-	err := o.sinks.disable(within, s, why)
+	err := o.sinks.disable(within, s.Name, why, localActor, s.Is)
 	if err != nil && ctx.Err() == nil {
 		o.logger.Warn("a sink could not be disabled; it is tried again", "sink", s.Name, "error", err)
 	}
