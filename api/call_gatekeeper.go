@@ -222,11 +222,6 @@ func (g *gatekeeper) refuse(w http.ResponseWriter, r *http.Request, refusal *aut
 		status = http.StatusServiceUnavailable
 		w.Header().Set("Retry-After", "1")
 	}
-	if gates.Asked(r) {
-		// The content type is the visitor's. For one of gRPC the status would be 200, by which the visitor passes.
-		turnAwayWith(w, r, status, code, refusal.Message) //mutant:visitor-passes-as-grpc
-		return
-	}
 	turnAway(w, r, status, code, refusal.Message)
 }
 

@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"connectrpc.com/connect"
+
+	"github.com/stint-io/stint/api/gates"
 )
 
 // Refusal is the answer to a connection beyond the limit. It tells the client to retry or to ask another node. No
@@ -35,7 +37,9 @@ func RefusePlaintext([]byte) (answer []byte, goOn bool) {
 // reads only the status, and then assumes that the request may have been counted.
 func turnAway(w http.ResponseWriter, r *http.Request, status int, code connect.Code, text string) {
 	kind := r.Header.Get("Content-Type")
-	if r.Method == http.MethodPost &&
+	// At a gate the content type is the visitor's. For one of gRPC the status would be 200, by which the visitor passes.
+	atGate := gates.Asked(r) //mutant:visitor-passes-as-grpc
+	if r.Method == http.MethodPost && !atGate &&
 		(strings.HasPrefix(kind, "application/grpc") || strings.HasPrefix(kind, "application/connect+")) {
 		answerStranger(w, r, status, func() {
 			errorWriter.Write(w, r, failed(code, text)) // gRPC and streams carry the error in an answer with status 200
