@@ -193,7 +193,7 @@ func (s tokenService) rotate(ctx context.Context, who string, m *stintv1.RotateT
 	return &stintv1.RotateTokenResponse{Token: text}, nil
 }
 
-// lineWith returns the Line of a record that a caller rotates: who rotates a token knows its secret, as if it had made it.
+// lineWith returns the Line of a record that a caller rotates: the caller learns its secret, as if it had made it.
 func lineWith(r *auth.Record, caller *auth.Caller) []string {
 	line := slices.Clone(r.Line)
 	for _, name := range caller.Line() {

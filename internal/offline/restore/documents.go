@@ -79,7 +79,7 @@ func (r *Restore) readDocuments(b *backup.Backup) (err error) {
 	}
 	//mutant:restored-push-counts-twice
 	if !r.DataExact() || !b.SystemExact() || *r.table.Slots != *before.Slots {
-		if err := r.readSinks(system); err != nil {
+		if err := r.disableStripeSinks(system); err != nil {
 			return err
 		}
 	}
@@ -135,9 +135,9 @@ func (r *Restore) readTokens(system *shard.State) error {
 	return nil
 }
 
-// readSinks disables the sinks of Stripe. What they were sent since the backup, or by another shard, would be sent
-// again, and Stripe knows it for a day only.
-func (r *Restore) readSinks(system *shard.State) error {
+// disableStripeSinks disables the sinks of Stripe. What they were sent since the backup, or by another shard, would be
+// sent again, and Stripe knows it for a day only.
+func (r *Restore) disableStripeSinks(system *shard.State) error {
 	document, err := shard.ReadDocument(system, notify.Document)
 	if err != nil || document.Version == 0 {
 		return err

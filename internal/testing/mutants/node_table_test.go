@@ -142,7 +142,9 @@ var ofNode = []group{
 	{tests("node", "TestTheSwitchToHashedKeysHasToBeMeant"), edits{"rekeyed-unasked": never}},
 	{tests("node", "TestANewOwnerGoesOnFromTheLog"), edits{"pusher-begins-anew": never}},
 	{tests("node", "TestABillIsSentToTheSinkThatHasTheName"), edits{"bill-for-a-sink-that-is-gone": gone}},
-	{tests("node", "TestAReceiverThatIsGoneDisablesNoSuccessor"), edits{"successor-is-disabled": without(" || !meant(*s)")}},
+	{tests("node", "TestAReceiverThatIsGoneDisablesNoSuccessor"), edits{
+		"successor-is-disabled": without(" || !meant(*s)"),
+	}},
 	{tests("node", "TestASuccessorDoesNotRestForASink"), edits{"successor-rests": gone}},
 	{tests("node", "TestASinkFailsNoLongerThanItIsOwedSomething"), edits{"sink-fails-for-another-owner": never}},
 	{tests("node", "TestBillsThatStripeMayHaveForgottenWaitForTheSinkToBeDisabled"), edits{
