@@ -2,7 +2,6 @@ package api
 
 import (
 	"context"
-	"errors"
 	"io"
 	"net/http"
 	"sync"
@@ -17,7 +16,6 @@ import (
 	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
 	"github.com/stint-io/stint/api/gen/stint/v1/stintv1connect"
 	"github.com/stint-io/stint/internal/edge/auth"
-	"github.com/stint-io/stint/internal/sleep"
 	"github.com/stint-io/stint/policy"
 	"github.com/stint-io/stint/shard"
 )
@@ -92,13 +90,9 @@ func (c *Config) gates(limits limitService, reports reporter) *gates.Gates {
 			}
 			for {
 				answer, err := limits.check(ctx, m)
-				// The rules of a gate name only policies that exist: the key's shard has not adopted them yet.
-				failure, _ := errors.AsType[*shard.Error](err)
-				//mutant:gate-outruns-its-policies
-				if failure != nil && failure.Code == shard.PolicyNotFound && sleep.For(ctx, newestEvery) {
-					continue
+				if !awaitsAdoption(ctx, err) { //mutant:gate-outruns-its-policies
+					return answer, err
 				}
-				return answer, err
 			}
 		},
 		CodeOf: codeOf,

@@ -10,7 +10,6 @@ import (
 
 	"github.com/stint-io/stint/internal/edge/auth"
 	"github.com/stint-io/stint/internal/observe/decisions"
-	"github.com/stint-io/stint/internal/sleep"
 	"github.com/stint-io/stint/policy"
 	"github.com/stint-io/stint/shard"
 )
@@ -108,7 +107,7 @@ func (s envoyService) decideTogether(ctx context.Context, r *envoyRequest, step 
 		case failure != nil && failure.Code == shard.MemoryFull: //mutant:full-shard-passes-envoy
 			return withoutDecision(failure, len(entries)), nil
 		//mutant:unknown-policy-is-an-error
-		case failure != nil && failure.Code == shard.PolicyNotFound && sleep.For(ctx, newestEvery):
+		case awaitsAdoption(ctx, err):
 			continue
 		}
 		return nil, err

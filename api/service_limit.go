@@ -259,6 +259,13 @@ func (s limitService) awaitNewer(ctx context.Context, than *policy.Set) bool {
 	return true
 }
 
+// awaitsAdoption reports whether a request of rules, which name only policies that exist, is to be asked again: its
+// shard has not adopted them yet. It returns after a pause, or false if ctx ended first.
+func awaitsAdoption(ctx context.Context, err error) bool {
+	failure, _ := errors.AsType[*shard.Error](err)
+	return failure != nil && failure.Code == shard.PolicyNotFound && sleep.For(ctx, newestEvery)
+}
+
 // answer translates the decision on a check or a reservation into a message.
 func (s limitService) answer(
 	policies *policy.Set, m *stintv1.CheckRequest, r *shard.Request, d *shard.Decision,

@@ -82,7 +82,7 @@ var ofAPI = []group{
 		"unknown-key-passes-envoy": instead("case failure != nil && false:"),
 	}},
 	{tests("api", "TestEnvoyRulesAreNewerThanAShard"), edits{
-		"unknown-policy-is-an-error": swap("failure.Code == shard.PolicyNotFound", "false"),
+		"unknown-policy-is-an-error": swap("awaitsAdoption(ctx, err)", "false"),
 	}},
 	{tests("api", "TestLooksReportsAndShadowsOfEnvoy"), edits{
 		"late-look-lets-others-count": swap("allowed =", "allowed = allowed ||"),
@@ -107,10 +107,10 @@ var ofAPI = []group{
 		"visitors-token-opens": swap(`gateToken(r.Header["Stint-Token"])`, "token"),
 	}},
 	{tests("api", "TestARefusedProxyNeverPassesItsVisitor"), edits{
-		"visitor-passes-as-grpc": swap("turnAwayWith", "turnAway"),
+		"visitor-passes-as-grpc": swap("gates.Asked(r)", "false"),
 	}},
 	{tests("api", "TestAGateWaitsForTheShardToAdoptItsPolicies"), edits{
-		"gate-outruns-its-policies": swap("failure.Code == shard.PolicyNotFound", "false"),
+		"gate-outruns-its-policies": swap("!awaitsAdoption(ctx, err)", "true"),
 	}},
 	{tests("api", "TestAGateHasItsOwnTime"), edits{"gate-waits-like-a-call": swap("patience", "1000*patience")}},
 	{tests("api", "TestAGateAnswersWhoSendsNoMore"), edits{
