@@ -43,20 +43,25 @@ func permitted(who *auth.Caller, op auth.Op, on auth.Target) error {
 // grantedRequest is granted for a request with known entries.
 func grantedRequest(who *auth.Caller, op auth.Op, r *shard.Request) error {
 	for i := range r.Entries {
-		on := auth.Target{Namespace: r.Namespace, Policy: r.Entries[i].Policy, Key: r.Entries[i].Key}
-		if !who.MayAll() && !who.May(op, on) {
-			return auth.NotGrantedError(op)
+		if err := grantedEntry(who, op, r.Namespace, &r.Entries[i]); err != nil {
+			return err
 		}
 	}
 	return nil
+}
+
+func grantedEntry(who *auth.Caller, op auth.Op, namespace string, e *shard.Entry) error {
+	if who.MayAll() {
+		return nil
+	}
+	return permitted(who, op, auth.Target{Namespace: namespace, Policy: e.Policy, Key: e.Key})
 }
 
 // grantedSettlement is granted for a request with the entries in a sealed id. Those that were added for the parents of
 // others need no grant, as when they were counted.
 func grantedSettlement(who *auth.Caller, policies *policy.Set, r *shard.Request) error {
 	for i := range r.Entries {
-		one := shard.Request{Namespace: r.Namespace, Entries: r.Entries[i : i+1]}
-		err := grantedRequest(who, auth.Settle, &one)
+		err := grantedEntry(who, auth.Settle, r.Namespace, &r.Entries[i])
 		if err != nil && !isParent(policies, &r.Entries[i], r.Entries[:i]) { //mutant:settlement-asks-for-parents
 			return err
 		}

@@ -33,12 +33,11 @@ func (s clusterService) backup(ctx context.Context, c *backupCall, send func(*st
 	if err != nil {
 		return err
 	}
+	x := exchangeOf(ctx)
 	sendNext := func(m *stintv1.BackupChunk) error {
-		if x := exchangeOf(ctx); x.caller != nil {
-			//mutant:backup-outlives-its-token
-			if refusal := s.gate.stillAdmits(x, stintv1connect.ClusterServiceBackupProcedure); refusal != nil {
-				return refusal
-			}
+		//mutant:backup-outlives-its-token
+		if refusal := s.gate.stillAdmits(x, stintv1connect.ClusterServiceBackupProcedure); refusal != nil {
+			return refusal
 		}
 		return send(m)
 	}

@@ -117,10 +117,8 @@ func (w *watchCount) begin(who string) (end func()) {
 
 // look returns what the caller may see at present.
 func (s watchService) look(x *exchange, namespace string) (v keyVisibility, refusal *auth.Refusal) {
-	if x.caller != nil {
-		if refusal := s.gate.stillAdmits(x, stintv1connect.ObserveServiceWatchProcedure); refusal != nil {
-			return v, refusal
-		}
+	if refusal := s.gate.stillAdmits(x, stintv1connect.ObserveServiceWatchProcedure); refusal != nil {
+		return v, refusal
 	}
 	return s.visibilityOf(x.whom(), namespace)
 }
