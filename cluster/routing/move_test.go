@@ -135,8 +135,9 @@ func TestAMoveFailsNothing(t *testing.T) {
 
 // portal is a shard that answers as a test says, and else allows. It knows of no operation.
 type portal struct {
-	asked  []shard.Request
-	answer func(r *shard.Request) *shard.Error
+	asked   []shard.Request
+	answer  func(r *shard.Request) *shard.Error
+	settled bool // it remembers the settlement of any id
 }
 
 func (p *portal) Submit(_ context.Context, requests []shard.Request) []shard.Result {
@@ -149,6 +150,9 @@ func (p *portal) Submit(_ context.Context, requests []shard.Request) []shard.Res
 		}
 		if requests[i].Op == shard.AskHome {
 			results[i].Decision.Operation = &shard.Verdict{}
+			if p.settled {
+				results[i].Decision.Operation, results[i].Decision.Replayed = nil, true
+			}
 		}
 		if p.answer != nil {
 			results[i].Err = p.answer(&requests[i])
@@ -269,6 +273,71 @@ func TestARefundThatHomeRefusesIsMadeNowhere(t *testing.T) {
 	if n := len(portals[1].asked); n != 0 {
 		t.Errorf("the other shard was asked %d times", n)
 	}
+}
+
+// A node with an old table believes keys to be parted that are together. Whether they are is for their shard to say:
+// "has ended" would leave a hold open, and not count its commit.
+func TestAnOldTableEndsNoHold(t *testing.T) {
+	first, second := keyOn(0, "first"), keyOn(1, "second")
+	for name, keys := range map[string][]string{"home first": {first, second}, "home last": {second, first}} {
+		for _, at := range []map[string]shard.ID{{first: 0, second: 0}, {first: 1, second: 1}, {first: 2, second: 2},
+			{first: 0, second: 1}, {first: 1, second: 0}, {first: 2, second: 0}} {
+			together := at[first] == at[second]
+			for _, target := range []shard.Target{{Hold: true, Position: shard.Position{Epoch: 1, Seq: 1}}, {Index: 1, DecidedAt: 1}} {
+				table := slot.Even(3)
+				router, portals := newPortals(&table, 3, false)
+				for id, p := range portals {
+					p.answer = func(r *shard.Request) *shard.Error {
+						if r.Op == shard.AskHome {
+							if to := at[first]; to != shard.ID(id) {
+								return &shard.Error{Code: shard.Moved, To: to, Slot: r.Operation.Home}
+							}
+							return nil
+						}
+						for _, e := range r.Entries {
+							if to := at[e.Key]; to != shard.ID(id) {
+								return &shard.Error{Code: shard.Moved, To: to, Slot: slot.Of(r.Namespace, e.Key)}
+							}
+						}
+						return nil
+					}
+				}
+				r := check(keys...)
+				r.Namespace, r.Op = "n", shard.Settle
+				r.Settlement = &shard.Settlement{Action: shard.ActionCommit, Overage: shard.OverageReject,
+					Actual: []uint64{1, 1}, Target: target}
+				got := router.Decide(t.Context(), []shard.Request{r})
+				what := fmt.Sprintf("%s, hold %v, at %v", name, target.Hold, at)
+				switch {
+				case together:
+					wantAllowed(t, what, got)
+				case target.Hold:
+					wantCode(t, what, got, shard.HoldEnded)
+				default:
+					wantCode(t, what, got, shard.Invalid)
+				}
+			}
+		}
+	}
+}
+
+// A settlement whose answer was lost, and whose keys have parted since, is answered by what home remembers of it.
+func TestACopyOfASettlementOutlivesThatItsKeysPart(t *testing.T) {
+	table := slot.Even(3)
+	router, portals := newPortals(&table, 3, false)
+	r := refundOnTwo()
+	r.ID, r.Settlement.Target = "x", shard.Target{Hold: true, Position: shard.Position{Epoch: 1, Seq: 1}}
+	portals[0].answer = func(r *shard.Request) *shard.Error {
+		switch {
+		case r.Op != shard.Settle:
+			return nil
+		case !portals[0].settled:
+			portals[0].settled = true
+			return failure(shard.UnknownOutcome)
+		}
+		return movedTo(1)(&shard.Request{Namespace: r.Namespace, Entries: r.Entries[1:]})
+	}
+	wantAllowed(t, "the copy", router.Decide(t.Context(), []shard.Request{r}))
 }
 
 // diskFull refuses for longer than a router waits.

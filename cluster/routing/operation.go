@@ -118,11 +118,16 @@ func (o *operation) carryOut(ctx context.Context) shard.Result {
 	return o.conclude(ctx, charged)
 }
 
-// ask asks home for the recorded outcome of the client's id. An error counts as known. Home gets all entries, since it
-// may have decided all of them when their slots were on one shard.
+// question asks home for the recorded outcome of the client's id. Home gets all entries, since it may have decided all
+// of them when their slots were on one shard.
+func (o *operation) question() shard.Request {
+	return shard.Request{Op: shard.AskHome, Operation: &o.header,
+		Entries: o.whole.Entries, Own: o.whole.Own, Settlement: o.whole.Settlement} //mutant:home-asked-with-its-part
+}
+
+// ask asks home the question. An error counts as known.
 func (o *operation) ask(ctx context.Context) (result shard.Result, known bool) {
-	result = o.send(ctx, o.home, shard.Request{Op: shard.AskHome, Operation: &o.header,
-		Entries: o.whole.Entries, Own: o.whole.Own, Settlement: o.whole.Settlement}) //mutant:home-asked-with-its-part
+	result = o.send(ctx, o.home, o.question())
 	verdict := result.Decision.Operation
 	if result.Err != nil || verdict == nil { // without a verdict, home alone has decided it
 		return result, true
@@ -133,11 +138,16 @@ func (o *operation) ask(ctx context.Context) (result shard.Result, known bool) {
 	return o.answer(&result.Decision, verdict.Legs), true
 }
 
+// address gives a message what it has in common with the whole.
+func (o *operation) address(message *shard.Request) {
+	message.Namespace, message.Revision, message.Hashed = o.whole.Namespace, o.whole.Revision, o.whole.Hashed
+	message.Trace = o.whole.Trace
+}
+
 // send sends one message of the operation to the shard of a slot. A successful answer of home about the operation
 // always has a verdict, unless home has decided the same request alone, before a policy got a parent.
 func (o *operation) send(ctx context.Context, to slot.ID, message shard.Request) shard.Result {
-	message.Namespace, message.Revision, message.Hashed = o.whole.Namespace, o.whole.Revision, o.whole.Hashed
-	message.Trace = o.whole.Trace
+	o.address(&message)
 	slots, _, err := o.router.slots(ctx)
 	if err != nil {
 		return shard.Result{Err: err}

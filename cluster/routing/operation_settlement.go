@@ -47,21 +47,32 @@ func (r *Router) settleAcross(ctx context.Context, request *shard.Request) shard
 var errHoldParted = &shard.Error{Code: shard.HoldEnded, Field: "hold_id",
 	Message: "names a hold that has ended: slots of its keys have moved since"}
 
+// errRejectParted is the error of what might fit on one shard and not on another.
+var errRejectParted = shard.Invalidf("commit.overage",
+	"cannot be OVERAGE_REJECT: the decision's keys live on several shards now")
+
 // settleParted settles a hold or a decision of one shard whose keys are on several shards now, or were when a copy was
-// settled. Home knows what was settled before they parted. No hold is open on such keys: neither a move nor a restore
-// parts them. A decision is refunded slot by slot, home first. Each part ends once, so a copy of the request goes on
-// where the first has stopped, also if the keys are on one shard again. A part that is never reached stays counted
-// (S5).
+// settled. Home knows what was settled before they parted. A decision is refunded slot by slot, home first. Each part
+// ends once, so a copy of the request goes on where the first has stopped, also if the keys are on one shard again. A
+// part that is never reached stays counted (S5).
 func (o *operation) settleParted(ctx context.Context) shard.Result {
+	var parted *shard.Error
+	switch s := o.whole.Settlement; {
+	case s.Target.Hold:
+		parted = errHoldParted
+	case s.Overage == shard.OverageReject && s.Actual != nil:
+		parted = errRejectParted
+	}
+	if parted != nil { //mutant:parted-by-an-old-table
+		if result, done := o.settleTogether(ctx); done {
+			return result
+		}
+	}
 	if result, known := o.ask(ctx); known { //mutant:settled-again-when-parted
 		return result
 	}
-	switch s := o.whole.Settlement; {
-	case s.Target.Hold:
-		return shard.Result{Err: errHoldParted}
-	case s.Overage == shard.OverageReject && s.Actual != nil: // it might fit on one shard and not on another
-		return shard.Result{Err: shard.Invalidf("commit.overage",
-			"cannot be OVERAGE_REJECT: the decision's keys live on several shards now")}
+	if parted != nil {
+		return shard.Result{Err: parted}
 	}
 	part := func(id slot.ID) shard.Result {
 		s := *o.whole.Settlement
@@ -89,6 +100,37 @@ func (o *operation) settleParted(ctx context.Context) shard.Result {
 	}
 	d.Limits = o.arrange(parts)
 	return shard.Result{Decision: d}
+}
+
+// settleTogether settles on one shard what this node believes to be parted: its table may be old. Home decides: if its
+// shard lacks another slot, the keys are parted, and settleTogether returns false. A hold has ended then, since neither
+// a move nor a restore parts the slots of one that is open (X16).
+func (o *operation) settleTogether(ctx context.Context) (result shard.Result, done bool) {
+	question := o.question()
+	o.address(&question)
+	for trail := (trail{}); ; {
+		slots, _, err := o.router.slots(ctx)
+		if err != nil {
+			return shard.Result{Err: err}, true
+		}
+		results, strays := o.router.deliverTo(ctx, o.router.routeTo(shard.ID(slots[o.home])),
+			[]shard.Request{question, *o.whole})
+		refusals := [2]*shard.Error{}
+		for i := range strays {
+			refusals[strays[i].place] = strays[i].err
+		}
+		switch moved := refusals[0]; {
+		case refusals[1] == nil:
+			return results[1], true
+		case moved == nil: //mutant:hold-ended-by-a-shard-without-home
+			return shard.Result{}, false
+		default:
+			o.router.learn(moved)
+			if !trail.next(ctx) {
+				return shard.Result{Err: fate(o.whole, errMoving(moved))}, true
+			}
+		}
+	}
 }
 
 // partRefunded returns the error of a refund of which home has made its part, and another slot has not.

@@ -30,25 +30,41 @@ func newStray(r *shard.Request, place int, err *shard.Error) stray {
 	return s
 }
 
-// followsAtOnce is how many pointers in a row are followed without a pause. While a move is given up, each of its
-// shards names the other for a moment.
-const followsAtOnce = 2
+// trail counts the pointers (shard.Moved) that a request has followed.
+type trail struct {
+	followed int
+	wait     time.Duration // before the latest
+}
+
+// next waits before the next pointer is followed: not before the first two, but while a move is given up, each of its
+// shards names the other for a moment. It returns false if ctx ends first.
+func (t *trail) next(ctx context.Context) bool {
+	const atOnce = 2
+	if t.followed++; t.followed <= atOnce {
+		return true
+	}
+	t.wait = min(max(2*t.wait, momentLeast), pauseMost)
+	return sleep.For(ctx, t.wait)
+}
 
 // follow has requests decided that strayed, by the shards of their slots as known now.
 func (r *Router) follow(ctx context.Context, strays []stray, results []shard.Result) {
-	var wait time.Duration
-	for n := 1; len(strays) > 0; n++ {
-		if n > followsAtOnce {
-			if wait = min(max(2*wait, momentLeast), pauseMost); !sleep.For(ctx, wait) {
-				for i := range strays {
-					s := &strays[i]
-					results[s.place] = shard.Result{Err: fate(&s.request, errMoving(s.err))}
-				}
-				return
+	for trail := (trail{}); len(strays) > 0; {
+		if !trail.next(ctx) {
+			for i := range strays {
+				s := &strays[i]
+				results[s.place] = shard.Result{Err: fate(&s.request, errMoving(s.err))}
 			}
+			return
 		}
 		strays = r.askElsewhere(ctx, strays, results)
 	}
+}
+
+// learn notes where a shard has said that a slot is.
+func (r *Router) learn(err *shard.Error) {
+	table, _ := r.config.Slots()
+	r.learned.learn(table, err.Slot, err.To)
 }
 
 func errMoving(err *shard.Error) *shard.Error {
@@ -60,8 +76,7 @@ func errMoving(err *shard.Error) *shard.Error {
 func (r *Router) askElsewhere(ctx context.Context, strays []stray, results []shard.Result) (again []stray) {
 	for i := range strays {
 		if err := strays[i].err; err.Code == shard.Moved {
-			table, _ := r.config.Slots()
-			r.learned.learn(table, err.Slot, err.To)
+			r.learn(err)
 		}
 	}
 	slots, shards, err := r.slots(ctx)

@@ -126,6 +126,9 @@ var ofCluster = []group{
 		"learned-slot-outlives-the-table": always,
 	}},
 	{tests("cluster/routing", "TestAShardThatCannotBeIsNotLearned"), edits{"any-shard-is-believed": never}},
+	{tests("cluster/routing", "TestAnOldTableEndsNoHold"), edits{
+		"parted-by-an-old-table": never, "hold-ended-by-a-shard-without-home": always,
+	}},
 	{tests("cluster/routing", "TestARefundThatIsHalfDoneIsNotRefused"), edits{"half-a-refund-is-none": always}},
 	{tests("cluster/routing", "TestARefundThatHomeRefusesIsMadeNowhere"), edits{"parts-refunded-after-a-no": never}},
 	{tests("cluster/routing", "TestACopyAsksItsShardFirst"), edits{
