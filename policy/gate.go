@@ -167,13 +167,17 @@ func finishGateEntry(d *decoder, v value, of any) {
 	d.templateFields(v.path+".key", of.(*GateEntry).Key, GateFields)
 }
 
-// networkKind is a network, such as 10.0.0.0/8.
+// networkKind is a network, such as 10.0.0.0/8. One of IPv4 addresses in IPv6 is that of the IPv4 addresses: a Prefix of
+// the other form contains none of them.
 var networkKind = kindFor(func(d *decoder, v value, into *netip.Prefix) {
 	var text string
 	anyTextKind.readInto(d, v, &text)
 	network, err := netip.ParsePrefix(text)
 	if err != nil && text != "" {
 		d.fail(v.path, "%s is no network, as 10.0.0.0/8 is", shown(text))
+	}
+	if address := network.Addr(); address.Is4In6() && network.Bits() >= 96 {
+		network = netip.PrefixFrom(address.Unmap(), network.Bits()-96)
 	}
 	*into = network.Masked()
 }, func(n *netip.Prefix) *yaml.Node { return scalar(n.String(), true) },

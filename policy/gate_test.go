@@ -2,6 +2,7 @@ package policy_test
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -46,6 +47,7 @@ func TestAGateIsWrittenAsItWasRead(t *testing.T) {
 	}
 	// As people write it, with the defaults left out.
 	short := parsed(t, gatePolicies+`  web:
+    trusted_proxies: ["10.1.2.3/8", "::ffff:10.1.2.3/104", "fd00::1/8"]
     identity: [jwt, {header: X-Api-Key}, ip]
     jwt: {jwks: https://id.example.com/keys, issuer: https://id.example.com, audience: shop}
     no_match: deny
@@ -56,6 +58,9 @@ func TestAGateIsWrittenAsItWasRead(t *testing.T) {
 	if short.OnMissing != policy.MissingDeny || short.JWT.Algorithms[0] != "RS256" ||
 		short.Routes[0].Entries[0].Cost.Units != 1 {
 		t.Errorf("%+v", short)
+	}
+	if got := fmt.Sprint(short.TrustedProxies); got != "[10.0.0.0/8 10.0.0.0/8 fd00::/8]" {
+		t.Errorf("it trusts %s", got)
 	}
 }
 

@@ -17,7 +17,7 @@ func ParseProxies(networks []string) (Proxies, error) {
 	trusted := make(Proxies, len(networks))
 	for i, text := range networks {
 		network, err := netip.ParsePrefix(text)
-		if err != nil {
+		if err != nil || network.Addr().Is4In6() { // which would contain no address
 			return nil, fmt.Errorf("%q is no network, as 10.0.0.0/8 is", text)
 		}
 		trusted[i] = network.Masked()

@@ -42,7 +42,9 @@ func TestTheClientIsTheRightmostAddressThatNoTrustedProxyHas(t *testing.T) {
 			t.Errorf("%s with %q: %q, %v, want %q", c.otherEnd, c.forwarded, got, err, c.want)
 		}
 	}
-	if _, err := ParseProxies([]string{"10.0.0.1"}); err == nil {
-		t.Error("an address is taken for a network")
+	for _, none := range []string{"10.0.0.1", "::ffff:10.0.0.0/104"} {
+		if _, err := ParseProxies([]string{none}); err == nil {
+			t.Errorf("%s is taken for a network", none)
+		}
 	}
 }
