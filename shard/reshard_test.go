@@ -183,6 +183,17 @@ func TestKeysOfAnOpenHoldStayTogether(t *testing.T) {
 			}
 		}
 	}
+	// Two shards were just founded, and the slots still are to move: as many shards as before would part the keys.
+	founded := []*State{f.worlds[0].backup(), NewState(1), NewState(2)}
+	how := Restoration{Slots: three, Exact: true, Policies: f.worlds[0].policies}
+	if _, _, err := Continue(founded, how); err == nil ||
+		!strings.Contains(err.Error(), "restore after that, or to fewer shards, of which one parts none") {
+		t.Errorf("the way out is not named: %v", err)
+	}
+	how.Slots = slot.Even(1)
+	if _, _, err := Continue(founded, how); err != nil {
+		t.Errorf("to one shard: %v", err)
+	}
 }
 
 // TestShardTimeIsThatOfTheNewest: no window opens earlier than the shard that a key was on would have opened it.

@@ -45,6 +45,7 @@ func (s *spanningHolds) problem() error {
 	}
 	namespace, name, key, _ := readKeyOf(s.key)
 	return fmt.Errorf("%d open holds have keys which would be on several shards, and could not be settled; the last "+
-		"to end, of key %q of policy %q in namespace %q, ends at %s: keep the number of shards, or restore after that",
+		"to end, of key %q of policy %q in namespace %q, ends at %s: restore after that, or to fewer shards, of which "+
+		"one parts none",
 		s.parted, key, name, namespace, instantWords(s.last.expires))
 }
