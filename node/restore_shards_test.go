@@ -217,3 +217,42 @@ func limitsOf(t *testing.T, answer string) string {
 	}
 	return string(m.Decision.Limits)
 }
+
+// TestALostShardWithMovedSlotsIsRecovered: nothing is left of the shard that slots have moved to. What is left of the
+// other goes on, and the slots count as full.
+func TestALostShardWithMovedSlotsIsRecovered(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T) {
+		config := onRealDisk(t)
+		config.Shards = 2
+		if err := os.WriteFile(config.PoliciesFile, []byte(restoredPolicies), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		n := start(t, config)
+		stays, moves := keysApart() // on shard 0, which is lost, and on shard 1
+		if r := ask(n, shard.Check, "login", moves); r.Err != nil {
+			t.Fatal(r.Err)
+		}
+		if err := n.admin.SetShards(t.Context(), 1, nil); err != nil {
+			t.Fatal(err)
+		}
+		await.Until(t, "a slot has left shard 1", func() bool {
+			var records []byte
+			n.replicas.of(1).group.View(func(s *shard.State) { records = s.SlotRecords() })
+			left, err := shard.MissingSlots([][]byte{nil, records})
+			return err == nil && left > 0
+		})
+		stop(t, n)
+		convict(t, config.DataDir, 0)
+		r := recovered(t, recovery.Config{Inputs: []string{config.DataDir}, AcceptLoss: true})
+		if r.Shards[0].Chosen != "" || !r.Shards[1].Exact {
+			t.Fatalf("%+v", r.Shards)
+		}
+		after, _ := restoredNode(t, written(t, r))
+		for _, key := range []string{stays, moves} {
+			if got := spent(t, after, "login", key); got != 0 {
+				t.Errorf("%s: %d are admitted", key, got)
+			}
+		}
+	})
+}

@@ -350,6 +350,42 @@ func TestARestoreTakesASlotFromItsOwner(t *testing.T) {
 	}
 }
 
+// TestASlotOfALostShardBeginsFull: nothing is left of the shard that a slot had moved to. What is left of the others
+// goes on, with that slot empty and full, though a backup that merely lacks a slot is refused.
+func TestASlotOfALostShardBeginsFull(t *testing.T) {
+	f, key := twoShards(t)
+	stays := key
+	for i := 0; slotOf(stays) == slotOf(key) || slotOf(stays) >= slot.Count/2; i++ {
+		stays = fmt.Sprint("stays-", i)
+	}
+	f.must(origin+1, checkOf("p", key, 1))
+	f.must(origin+1, checkOf("p", stays, 1))
+	f.mover(slotOf(key), 1).move(origin + 1)
+	backup := []*State{f.worlds[0].backup(), NewState(1)}
+	r := Restoration{Slots: slot.Even(2), At: origin + limit.Time(second), Before: 100, Policies: f.worlds[0].policies}
+	if _, _, err := Continue(backup, r); err == nil {
+		t.Error("a backup without the slot is restored, though another one has it")
+	}
+	r.Lost = true
+	states, counts, err := Continue(backup, r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if counts.Keys != 1 {
+		t.Errorf("%d keys are known, want the one whose slot has not moved", counts.Keys)
+	}
+	w := &world{TB: t, state: states[0], policies: f.worlds[0].policies, index: 100, term: 9}
+	w.append(EncodeEpochOpen(0, r.At+1, LevelNewest))
+	for _, key := range []string{key, stays} {
+		if d := w.must(r.At+1, checkOf("p", key, 1)); d.Allowed {
+			t.Errorf("%s is admitted: what it used since the backup is not known", key)
+		}
+	}
+	if w.state.HasSlotRecords() {
+		t.Error("the restored shard has a record of a slot")
+	}
+}
+
 // TestTheRecordOfASlot comes back, also from a snapshot; one that cannot be read refuses its keys alone.
 func TestTheRecordOfASlot(t *testing.T) {
 	var text strings.Builder

@@ -24,6 +24,9 @@ type Restoration struct {
 	// Exact says that the backup has everything that was ever answered: nothing is filled, and At and Keep have no
 	// meaning.
 	Exact bool
+	// Lost says that the backup is known to lack what a shard had: a slot that is in no shard of it begins empty. Without
+	// it such a backup is refused, as another one has the slot.
+	Lost bool
 	// Actor restores. If it is set, the audit log of the shard of slot 0 says so, in the default namespace.
 	Actor string
 	Note  string

@@ -52,7 +52,8 @@ func newContinuation(backup []*State, r Restoration) (*continuation, error) {
 			return nil, err
 		}
 	}
-	if err := c.sources.problem(); err != nil { //mutant:restore-without-a-slot
+	//mutant:restore-without-a-slot //mutant:lost-slot-stops-a-recovery
+	if err := c.sources.problem(); err != nil && !r.Lost {
 		return nil, err
 	}
 	return c, c.makeMark(backup)

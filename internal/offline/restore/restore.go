@@ -103,6 +103,7 @@ func (r *Restore) continueShards(b *backup.Backup) (err error) {
 	how := shard.Restoration{Slots: r.table.Slots, At: r.At, Now: limit.Time(r.config.Now.UnixMicro()), Before: r.index,
 		Policies: r.Policies, Keep: r.config.Keep, Actor: r.config.Actor, Note: r.config.Note,
 		From: recoveredFrom(r.Backup.Recovery),
+		Lost: r.Backup.Recovery != nil && !r.Backup.DataExact(), //mutant:lost-shard-stops-a-restore
 		//mutant:exact-filled //mutant:inexact-not-filled
 		Exact: r.DataExact()}
 	if r.Data, r.Counts, err = shard.Continue(b.Data, how); err != nil {

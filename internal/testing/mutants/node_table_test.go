@@ -139,6 +139,7 @@ var ofNode = []group{
 	{tests("internal/offline/recovery", "TestAPartFromBeforeTheClusterStoppedIsRefused"), edits{
 		"parts-of-a-node-that-ran": never,
 	}},
+	{tests("node", "TestALostShardWithMovedSlotsIsRecovered"), edits{"lost-shard-stops-a-restore": gone}},
 	{tests("node", "TestTheSwitchToHashedKeysHasToBeMeant"), edits{"rekeyed-unasked": never}},
 	{tests("node", "TestANewOwnerGoesOnFromTheLog"), edits{"pusher-begins-anew": never}},
 	{tests("node", "TestABillIsSentToTheSinkThatHasTheName"), edits{"bill-for-a-sink-that-is-gone": gone}},

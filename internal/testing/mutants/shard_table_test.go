@@ -291,6 +291,7 @@ var ofShard = []group{
 		"restore-takes-a-former-owner": without(" || generation > s.generation"),
 		"restore-without-a-slot":       never,
 	}},
+	{tests("shard", "TestASlotOfALostShardBeginsFull"), edits{"lost-slot-stops-a-recovery": without(" && !r.Lost")}},
 	{tests("shard", "TestAnotherNumberOfShardsDecidesAlike"), edits{
 		"moved-key-forgets-a-revision": instead("if err := error(nil); err != nil {"),
 	}},
