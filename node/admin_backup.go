@@ -75,13 +75,16 @@ func (a *admin) positionOf(ctx context.Context, id shard.ID) (shard.Position, er
 	return result.Decision.Position, nil
 }
 
-// RecordBackup implements api.ClusterAdmin. An older backup does not replace a newer one.
+// RecordBackup implements api.ClusterAdmin. An older backup does not replace a newer one. None was begun later than
+// now: the caller's clock may be ahead, and until it is that late, nobody would be told that backups are missing.
 func (a *admin) RecordBackup(ctx context.Context, begun time.Time, bytes uint64) error {
-	return a.backup.change(ctx, nil, func(now known[backupRecord]) (*backupRecord, error) {
-		if now.value.Begun >= begun.UnixMicro() {
+	now := a.now().UnixMicro()
+	at := min(begun.UnixMicro(), now) //mutant:backup-of-the-future-recorded
+	return a.backup.change(ctx, nil, func(before known[backupRecord]) (*backupRecord, error) {
+		if before.value.Begun >= at && before.value.Begun <= now { //mutant:backup-of-the-future-stays
 			return nil, nil
 		}
-		return &backupRecord{begun.UnixMicro(), bytes}, nil
+		return &backupRecord{at, bytes}, nil
 	})
 }
 

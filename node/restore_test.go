@@ -244,3 +244,35 @@ func TestABackupOfAnotherNumberOfShardsIsRefused(t *testing.T) {
 		}
 	})
 }
+
+// TestABackupIsNotRecordedAsOfTheFuture: whoever makes backups may have a clock that is ahead. Later ones are noted
+// all the same, so that everybody is told when there are none.
+func TestABackupIsNotRecordedAsOfTheFuture(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T) {
+		n := start(t, testConfig(t))
+		defer stop(t, n)
+		const year = 365 * 24 * time.Hour
+		record := func(begun, want time.Time) {
+			t.Helper()
+			if err := n.admin.RecordBackup(t.Context(), begun, 7); err != nil {
+				t.Fatal(err)
+			}
+			if got := n.admin.lastBackup(); got.Sub(want).Abs() > time.Second {
+				t.Errorf("begun at %v by its clock, the backup is of %v, want %v", begun, got, want)
+			}
+		}
+		now := time.Now()
+		record(now.Add(-time.Hour), now.Add(-time.Hour))
+		record(now.Add(year), now)
+		record(now.Add(-time.Minute), now)
+		err := n.admin.backup.change(t.Context(), nil, func(known[backupRecord]) (*backupRecord, error) {
+			return &backupRecord{now.Add(year).UnixMicro(), 7}, nil // as an older release noted it
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Minute)
+		record(time.Now(), time.Now())
+	})
+}

@@ -140,6 +140,10 @@ var ofNode = []group{
 		"parts-of-a-node-that-ran": never,
 	}},
 	{tests("node", "TestALostShardWithMovedSlotsIsRecovered"), edits{"lost-shard-stops-a-restore": gone}},
+	{tests("node", "TestABackupIsNotRecordedAsOfTheFuture"), edits{
+		"backup-of-the-future-recorded": swap("min(begun.UnixMicro(), now)", "begun.UnixMicro()"),
+		"backup-of-the-future-stays":    without(" && before.value.Begun <= now"),
+	}},
 	{tests("node", "TestTheSwitchToHashedKeysHasToBeMeant"), edits{"rekeyed-unasked": never}},
 	{tests("node", "TestANewOwnerGoesOnFromTheLog"), edits{"pusher-begins-anew": never}},
 	{tests("node", "TestABillIsSentToTheSinkThatHasTheName"), edits{"bill-for-a-sink-that-is-gone": gone}},
