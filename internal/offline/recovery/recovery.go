@@ -115,7 +115,7 @@ func (r *Recovery) belongTogether() error {
 }
 
 // sameStop refuses a part that was made before the cluster counted what another input has: the node may have run again
-// since, and then its disk knows more than the part.
+// since, and then its disk knows more than the part. A directory is read now, so of one it is the clock that is behind.
 func (r *Recovery) sameStop() error {
 	for _, one := range r.remnants {
 		for _, other := range r.remnants {
@@ -123,9 +123,13 @@ func (r *Recovery) sameStop() error {
 				last := other.about.Replicas[i].Time
 				//mutant:parts-of-a-node-that-ran
 				if last > limit.Time(one.about.Read)+limit.Time(restore.Margin.Microseconds()) {
-					return fmt.Errorf("%s was made at %s, and %s has counted until %s: make it again", one.from,
+					made, again := one.from+" was made", "make it again"
+					if one.dir != nil { //mutant:slow-clock-made-a-part
+						made, again = "by this machine's clock "+one.from+" was read", "set the clock"
+					}
+					return fmt.Errorf("%s at %s, and %s has counted until %s: %s", made,
 						time.UnixMicro(one.about.Read).UTC().Format(time.RFC3339), other.from,
-						time.UnixMicro(int64(last)).UTC().Format(time.RFC3339))
+						time.UnixMicro(int64(last)).UTC().Format(time.RFC3339), again)
 				}
 			}
 		}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/stint-io/stint/internal/offline/restore"
 	"github.com/stint-io/stint/limit"
+	"github.com/stint-io/stint/raftfsm"
 )
 
 // A process that accepts a connection answers.
@@ -36,5 +37,16 @@ func TestAPartFromBeforeTheClusterStoppedIsRefused(t *testing.T) {
 			err != nil && !strings.Contains(err.Error(), want) {
 			t.Errorf("read at %d: %v", read, err)
 		}
+	}
+}
+
+// A directory is read now, so nothing is to be made again where the clock of the machine is behind.
+func TestAClockThatIsBehindIsNamed(t *testing.T) {
+	disk := &remnant{from: "disk", dir: &raftfsm.Remains{}, about: remnantAbout{Node: "n1", Read: 3600e6,
+		Replicas: []Replica{{Time: 7200e6}}}}
+	r := &Recovery{remnants: []*remnant{disk}}
+	if err := r.belongTogether(); err == nil || !strings.Contains(err.Error(),
+		"disk was read at 1970-01-01T01:00:00Z, and disk has counted until 1970-01-01T02:00:00Z: set the clock") {
+		t.Error(err)
 	}
 }

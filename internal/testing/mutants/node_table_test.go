@@ -139,6 +139,7 @@ var ofNode = []group{
 	{tests("internal/offline/recovery", "TestAPartFromBeforeTheClusterStoppedIsRefused"), edits{
 		"parts-of-a-node-that-ran": never,
 	}},
+	{tests("internal/offline/recovery", "TestAClockThatIsBehindIsNamed"), edits{"slow-clock-made-a-part": never}},
 	{tests("node", "TestALostShardWithMovedSlotsIsRecovered"), edits{"lost-shard-stops-a-restore": gone}},
 	{tests("node", "TestABackupIsNotRecordedAsOfTheFuture"), edits{
 		"backup-of-the-future-recorded": swap("min(begun.UnixMicro(), now)", "begun.UnixMicro()"),
