@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -17,7 +18,12 @@ func openInput(name string, stdin io.Reader) (io.ReadCloser, error) {
 }
 
 // writeAtomically writes a file in one step: its name has either the old content, or the new one, complete and on disk.
+// What is no file stays: in the place of a pipe its reader would wait for ever, and in that of a device, as /dev/null,
+// every other process would find a file.
 func writeAtomically(name string, mode fs.FileMode, write func(io.Writer) error) error {
+	if info, err := os.Stat(name); err == nil && !info.Mode().IsRegular() { //mutant:file-in-the-place-of-a-device
+		return fmt.Errorf("%s is not a regular file (its type is %v): name another one", name, info.Mode().Type())
+	}
 	dir := filepath.Dir(name)
 	draft, err := os.CreateTemp(dir, "."+filepath.Base(name)+".*.part") // with mode 0600
 	if err != nil {
