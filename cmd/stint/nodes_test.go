@@ -157,6 +157,15 @@ func TestShardsOfAnotherCommandStay(t *testing.T) {
 	transcript(t, "shards_of_another", 1, "shards", "2", "--addr", f.serve(t))
 }
 
+// Nobody waits for a number that another command has replaced: it will not come.
+func TestShardsEndsWhenAnotherNumberIsAskedFor(t *testing.T) {
+	f := growing()
+	f.step = atStep(map[int]func(*stintv1.StatusResponse){4: func(s *stintv1.StatusResponse) {
+		s.WantedShards, s.ShardsRevision = 5, 9 // after this command's revision 8
+	}})
+	transcript(t, "shards_replaced", 1, "shards", "3", "--addr", f.serve(t))
+}
+
 // A server that cannot be asked for a moment does not end the wait: the change goes on.
 func TestWaitingOutlivesAServersAbsence(t *testing.T) {
 	f := newCluster()

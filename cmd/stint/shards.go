@@ -30,7 +30,7 @@ func (c *shardsCommand) Run(s streams) error {
 		if err != nil {
 			return err
 		}
-		if left, err = c.await(s, what); err != nil {
+		if left, err = c.await(s, what, seen); err != nil {
 			return err
 		}
 	}
@@ -41,20 +41,30 @@ func (c *shardsCommand) Run(s streams) error {
 	return err
 }
 
-func (c *shardsCommand) await(s streams, what string) (left string, err error) {
+// await waits for the end of what was asked for after seen. It ends with an error when somebody has asked for another
+// number since.
+func (c *shardsCommand) await(s streams, what string, seen *stintv1.StatusResponse) (left string, err error) {
 	if c.Wait <= 0 {
 		return "", nil
 	}
-	return await(s, c.Wait, func() (string, error) {
+	var other uint32
+	left, err = await(s, c.Wait, func() (string, error) {
 		status, err := c.status(what)
-		if err != nil {
+		switch {
+		case err != nil:
 			return "", err
+		case status.WantedShards == c.Shards:
+			return toMove(status), nil
+		case status.ShardsRevision > seen.ShardsRevision+1: //mutant:replaced-number-awaited
+			other = status.WantedShards
+			return "", nil
 		}
-		if status.WantedShards != c.Shards {
-			return fmt.Sprintf("%s are wanted", plural(status.WantedShards, "shard")), nil
-		}
-		return toMove(status), nil
+		return fmt.Sprintf("%s are wanted", plural(status.WantedShards, "shard")), nil // as far as the node has heard
 	})
+	if other != 0 {
+		err = fmt.Errorf("%s: somebody has asked for %s since: see stint shards", what, plural(other, "shard"))
+	}
+	return left, err
 }
 
 // toMove describes what is still to be done until the wanted shards share all slots, or returns "".

@@ -36,6 +36,7 @@ var ofOthers = []group{
 	}},
 	{tests("cmd/stint", "TestABackupThatLacksASlotIsNone"), edits{"backup-lacks-a-moved-slot": never}},
 	{tests("cmd/stint", "TestAFileIsNotWrittenInThePlaceOfADevice"), edits{"file-in-the-place-of-a-device": never}},
+	{tests("cmd/stint", "TestShardsEndsWhenAnotherNumberIsAskedFor"), edits{"replaced-number-awaited": never}},
 	{tests("cmd/stint", "TestAClusterKeyIsMadeOnce"), edits{"cluster-key-replaced": swap("Link", "Rename")}},
 	{tests("internal/edge/clienttls", "TestOldVersionsAreRefused"), edits{
 		"old-tls-spoken": swap("VersionTLS12", "VersionTLS10"),
