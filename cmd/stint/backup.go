@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -14,6 +15,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
+	"github.com/stint-io/stint/cluster/placement"
 	"github.com/stint-io/stint/internal/offline/backup"
 	"github.com/stint-io/stint/shard"
 )
@@ -131,11 +133,38 @@ func (b *backupRun) shard(ctx context.Context, w *backup.Writer, name string) er
 			continue
 		}
 		b.slots = append(b.slots, picture.stream.Msg().Slots)
-		err = w.Section(picture.copyTo)
+		var system bytes.Buffer
+		err = w.Section(func(out io.Writer) error {
+			if name == systemShard {
+				out = io.MultiWriter(out, &system)
+			}
+			return picture.copyTo(out)
+		})
 		picture.close()
+		if err == nil && name == systemShard {
+			err = b.hasAllShards(&system)
+		}
 		return err
 	}
 	return errors.Join(errs...)
+}
+
+// hasAllShards refuses a backup in which the system shard, the last to be pictured, lists shards that were not.
+func (b *backupRun) hasAllShards(system io.Reader) error {
+	state, err := shard.Restore(shard.System, system)
+	if err != nil {
+		return err
+	}
+	document, err := shard.ReadDocument(state, placement.TableDocument)
+	if err != nil {
+		return err
+	}
+	table, err := placement.DecodeTable(document.Body)
+	if err == nil && table.Shards != b.header.Shards { //mutant:backup-lacks-a-founded-shard
+		err = fmt.Errorf("the cluster had %s when the backup was begun, and has %d now: make it again",
+			plural(b.header.Shards, "shard"), table.Shards)
+	}
+	return err
 }
 
 // sources lists the addresses to ask for a shard: that of the command line first, which may be the only reachable one,

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
+	"github.com/stint-io/stint/cluster/placement"
 	"github.com/stint-io/stint/shard"
 )
 
@@ -30,9 +31,15 @@ func TestOtherNodesAreAskedForABackupAsTheFirstIs(t *testing.T) {
 	}
 }
 
-// A slot has left the one shard that is pictured: the file would be one that no restore takes, so there is none.
+// ofShards is the table of a cluster with that many shards.
+func ofShards(n uint32) *placement.Table {
+	return placement.NewTable("c", []placement.Node{{ID: "n"}}, n, 1)
+}
+
+// A slot has left the one shard that is pictured, or shards were founded meanwhile: the file would be one that no
+// restore takes, so there is none.
 func TestABackupThatLacksASlotIsNone(t *testing.T) {
-	f := &fakeCluster{picture: []byte("a picture"), status: &stintv1.StatusResponse{ClusterId: "c",
+	f := &fakeCluster{picture: []byte("a picture"), table: ofShards(1), status: &stintv1.StatusResponse{ClusterId: "c",
 		Shards: []*stintv1.Shard{{Id: 0, Name: "0"}, {Id: uint32(shard.System), Name: "system"}}}}
 	backup := func() (code int, said string) {
 		file := filepath.Join(t.TempDir(), "backup")
@@ -48,5 +55,10 @@ func TestABackupThatLacksASlotIsNone(t *testing.T) {
 	f.slots = []byte("\x01\x02\x0b\x01\x04\x05\x01\x00\x00\x00\x00\x00\x00\x00") // slot 258 is on shard 1
 	if code, said := backup(); code != 1 || !strings.Contains(said, "1 of them are in no picture: make it again") {
 		t.Errorf("a slot has moved: %d %s", code, said)
+	}
+	f.slots, f.table = nil, ofShards(3)
+	if code, said := backup(); code != 1 || !strings.Contains(said, "had 1 shard when") ||
+		!strings.Contains(said, "has 3 now: make it again") {
+		t.Errorf("shards were founded: %d %s", code, said)
 	}
 }

@@ -19,6 +19,7 @@ import (
 
 	"github.com/stint-io/stint/api"
 	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
+	"github.com/stint-io/stint/cluster/placement"
 	"github.com/stint-io/stint/internal/edge/auth"
 	"github.com/stint-io/stint/internal/edge/keyhash"
 	"github.com/stint-io/stint/limit"
@@ -41,8 +42,9 @@ type fakeCluster struct {
 	pending  []uint32
 	err      error
 	picture  []byte
-	slots    []byte          // of each picture
-	secrets  api.SecretAdmin // nil: not known
+	table    *placement.Table // of the system shard's picture
+	slots    []byte           // of each picture
+	secrets  api.SecretAdmin  // nil: not known
 
 	upgrade     *stintv1.UpgradeStatusResponse
 	stepUpgrade func(*stintv1.UpgradeStatusResponse) // before each answer; nil: no progress
@@ -141,9 +143,17 @@ func (f *fakeCluster) FinishUpgrade(context.Context) (shard.Level, error) {
 	return shard.Level(f.upgrade.KnownByAll), f.next("finish")
 }
 
-func (f *fakeCluster) Picture(context.Context, shard.ID) (api.Picture, error) {
+func (f *fakeCluster) Picture(_ context.Context, id shard.ID) (api.Picture, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if id == shard.System {
+		state, err := shard.ContinueSystem(shard.NewState(id), 1,
+			map[string][]byte{placement.TableDocument: f.table.Encode()}, 0)
+		if err != nil {
+			return api.Picture{}, err
+		}
+		return api.Picture{WriterTo: state.Snapshot()}, f.next("picture")
+	}
 	return api.Picture{WriterTo: bytes.NewReader(f.picture), Slots: f.slots}, f.next("picture")
 }
 
