@@ -67,7 +67,7 @@ func (c *backupCommand) Run(s streams) error {
 	}
 	dir := backupDir(c.Dir)
 	if c.Keep > 0 {
-		dir.prune(s, status.ClusterId, begun, c.Keep)
+		dir.prune(s, status.ClusterId, begun, b.at, c.Keep)
 	}
 	fmt.Fprintln(s.out, dir.file(begun))
 	return nil
@@ -78,7 +78,10 @@ func (c *backupCommand) save(ctx context.Context, b *backupRun, begun time.Time)
 	write := func(w io.Writer) (err error) { bytes, err = b.write(ctx, w); return err }
 	switch {
 	case c.Dir != "":
-		err = backupDir(c.Dir).add(begun, write)
+		// a clock of this machine that is ahead makes no backup older
+		if b.at, err = backupDir(c.Dir).add(begun, write); b.at.After(begun) { //mutant:wrong-clock-deletes-backups
+			b.at = begun
+		}
 	case c.File == "-":
 		out := bufio.NewWriterSize(raw(b.s.out), 64<<10)
 		if err = write(out); err == nil {
@@ -96,7 +99,8 @@ type backupRun struct {
 	s      streams
 	status *stintv1.StatusResponse
 	header backup.Header
-	slots  [][]byte // shard.State.SlotRecords of the pictures so far
+	slots  [][]byte  // shard.State.SlotRecords of the pictures so far
+	at     time.Time // from when the age of other backups in the directory counts
 }
 
 func (b *backupRun) write(ctx context.Context, out io.Writer) (int64, error) {

@@ -22,25 +22,27 @@ func (d backupDir) file(begun time.Time) string {
 	return filepath.Join(string(d), begun.UTC().Format(backupName))
 }
 
-// add writes a backup and reads it back. A backup that cannot be read is an error, and stays for inspection.
-func (d backupDir) add(begun time.Time, write func(io.Writer) error) error {
+// add writes a backup and reads it back, and returns shard time in it. A backup that cannot be read is an error, and
+// stays for inspection.
+func (d backupDir) add(begun time.Time, write func(io.Writer) error) (at time.Time, err error) {
 	if err := os.MkdirAll(string(d), 0o700); err != nil {
-		return err
+		return at, err
 	}
 	name := d.file(begun)
 	if err := writeAtomically(name, 0o600, write); err != nil {
-		return err
+		return at, err
 	}
-	if _, err := backup.OnFile(name, backup.Read); err != nil {
-		return fmt.Errorf("%s cannot be read back: %w", name, err)
+	b, err := backup.OnFile(name, backup.Read)
+	if err != nil {
+		return at, fmt.Errorf("%s cannot be read back: %w", name, err)
 	}
-	return nil
+	return time.UnixMicro(int64(b.System.Time())), nil
 }
 
-// prune deletes the backups of a cluster that are older than keep, except the one that began at newest. It reports the
-// files that it keeps: a file is deleted only if it has the name of a backup, its sum is right, and its header names
-// this cluster.
-func (d backupDir) prune(s streams, cluster string, newest time.Time, keep time.Duration) {
+// prune deletes the backups of a cluster that were older than keep at an instant, except the one that began at newest.
+// It reports the files that it keeps: a file is deleted only if it has the name of a backup, its sum is right, and its
+// header names this cluster.
+func (d backupDir) prune(s streams, cluster string, newest, at time.Time, keep time.Duration) {
 	entries, err := os.ReadDir(string(d))
 	if err != nil {
 		fmt.Fprintf(s.err, "stint: no old backup was deleted: %v\n", err)
@@ -48,10 +50,10 @@ func (d backupDir) prune(s streams, cluster string, newest time.Time, keep time.
 	for _, entry := range entries {
 		begun, err := time.Parse(backupName, entry.Name())
 		name := filepath.Join(string(d), entry.Name())
-		if err != nil || !entry.Type().IsRegular() || name == d.file(newest) || newest.Sub(begun) <= keep {
+		if err != nil || !entry.Type().IsRegular() || name == d.file(newest) || at.Sub(begun) <= keep {
 			continue
 		}
-		if err = isOldBackup(name, cluster, newest, keep); err == nil {
+		if err = isOldBackup(name, cluster, at, keep); err == nil {
 			err = os.Remove(name)
 		}
 		if err != nil {
@@ -60,14 +62,15 @@ func (d backupDir) prune(s streams, cluster string, newest time.Time, keep time.
 	}
 }
 
-// isOldBackup returns nil if a file is a backup of a cluster that is older than keep, else the reason why it is not.
-func isOldBackup(name, cluster string, newest time.Time, keep time.Duration) error {
+// isOldBackup returns nil if a file is a backup of a cluster that was older than keep at an instant, else the reason
+// why it is not.
+func isOldBackup(name, cluster string, at time.Time, keep time.Duration) error {
 	switch header, err := backup.OnFile(name, backup.ReadHeader); {
 	case err != nil:
 		return err
 	case header.Cluster != cluster:
 		return fmt.Errorf("it is a backup of cluster %s", header.Cluster)
-	case newest.Sub(time.UnixMicro(header.Begun)) <= keep:
+	case at.Sub(time.UnixMicro(header.Begun)) <= keep:
 		return errors.New("it was begun later than its name says")
 	}
 	return nil

@@ -1,14 +1,19 @@
 package main
 
 import (
+	"bytes"
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
 	"github.com/stint-io/stint/cluster/placement"
+	"github.com/stint-io/stint/internal/offline/backup"
+	"github.com/stint-io/stint/limit"
 	"github.com/stint-io/stint/shard"
 )
 
@@ -60,5 +65,44 @@ func TestABackupThatLacksASlotIsNone(t *testing.T) {
 	if code, said := backup(); code != 1 || !strings.Contains(said, "had 1 shard when") ||
 		!strings.Contains(said, "has 3 now: make it again") {
 		t.Errorf("shards were founded: %d %s", code, said)
+	}
+}
+
+// Only what is old by the cluster's clock is deleted: by that of the machine of the backups, which may be wrong, all of
+// them might be.
+func TestAWrongClockDeletesNoBackups(t *testing.T) {
+	var picture bytes.Buffer
+	if _, err := shard.NewState(0).Snapshot().WriteTo(&picture); err != nil {
+		t.Fatal(err)
+	}
+	f := &fakeCluster{picture: picture.Bytes(), table: ofShards(1), status: &stintv1.StatusResponse{ClusterId: "c",
+		Shards: []*stintv1.Shard{{Id: 0, Name: "0"}, {Id: uint32(shard.System), Name: "system"}}}}
+	begun := time.Date(2020, 1, 1, 0, 0, 0, 0, time.UTC) // long before now
+	for cluster, stays := range map[time.Time]bool{begun.Add(10 * day): true, begun.Add(20 * day): false,
+		begun.AddDate(100, 0, 0): false} {
+		dir := t.TempDir()
+		old := backupDir(dir).file(begun)
+		out, err := os.Create(old)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w, err := backup.NewWriter(out, backup.Header{Cluster: "c", Shards: 1, Begun: begun.UnixMicro()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, id := range []shard.ID{0, shard.System} {
+			if err := w.State(shard.NewState(id)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := errors.Join(w.Finish(), out.Close()); err != nil {
+			t.Fatal(err)
+		}
+		f.at = limit.Time(cluster.UnixMicro())
+		code, _, said := stint("backup", "--dir", dir, "--keep", "14d", "--addr", f.serve(t))
+		if _, gone := os.Stat(old); code != 0 || (gone == nil) != stays {
+			t.Errorf("by the cluster's clock it is %v: exit code %d, of the old backup: %v\n%s",
+				cluster, code, gone, said)
+		}
 	}
 }

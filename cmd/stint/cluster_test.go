@@ -43,6 +43,7 @@ type fakeCluster struct {
 	err      error
 	picture  []byte
 	table    *placement.Table // of the system shard's picture
+	at       limit.Time       // shard time of that picture
 	slots    []byte           // of each picture
 	secrets  api.SecretAdmin  // nil: not known
 
@@ -147,7 +148,7 @@ func (f *fakeCluster) Picture(_ context.Context, id shard.ID) (api.Picture, erro
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if id == shard.System {
-		state, err := shard.ContinueSystem(shard.NewState(id), 1,
+		state, err := shard.ContinueSystem(shard.NewState(id), max(f.at, 1),
 			map[string][]byte{placement.TableDocument: f.table.Encode()}, 0)
 		if err != nil {
 			return api.Picture{}, err
