@@ -48,6 +48,7 @@ type Edge struct {
 	// when a node last told the edge what it must know, in Unix microseconds; 0: never
 	heard   atomic.Int64
 	refused atomic.Pointer[shard.Error] // by a node that was just asked for that; nil: it was not
+	checked uint64                      // the connections at which the cluster was known to be the same; owned by learn
 }
 
 const (
@@ -133,6 +134,10 @@ func (e *Edge) learn() {
 	said := newComplaints()
 	for more := true; more; more = sleep.For(e.ctx, learnEvery) {
 		err := e.learnOnce()
+		if errors.Is(err, errOtherCluster) {
+			e.fail(err)
+			return
+		}
 		refused, _ := errors.AsType[*shard.Error](err)
 		if refused != nil && refused.RetryAfter < routing.LongWait {
 			refused = nil // the next answer may be another one
@@ -151,8 +156,12 @@ func (e *Edge) learn() {
 // learnOnce asks a node for the documents that are newer than the known ones, which says how fresh those are, too.
 func (e *Edge) learnOnce() error {
 	var requests []shard.Request
+	connected := e.upstream.connected.Load()
 	for _, one := range e.documents.shared {
 		known := one.copy()
+		if known.Name == placement.TableDocument && connected != e.checked { //mutant:edge-knows-its-cluster
+			known.Version = 0
+		}
 		requests = append(requests, shard.Request{Op: shard.Fetch, Namespace: systemNamespace, Document: known.Name,
 			Expect: known.Version})
 	}
@@ -168,6 +177,10 @@ func (e *Edge) learnOnce() error {
 			newer = append(newer, placement.NamedDocument{Name: requests[i].Document, Document: d})
 		}
 	}
+	if err := e.sameCluster(newer); err != nil {
+		return err
+	}
+	e.checked = connected
 	if !e.documents.learn(newer) {
 		return errors.New("it says what this release cannot read: run a newer one")
 	}
@@ -175,6 +188,26 @@ func (e *Edge) learnOnce() error {
 	e.heard.Store(asked.UnixMicro())
 	return nil
 }
+
+// sameCluster refuses the documents of another cluster, such as one that was restored at the same addresses. The
+// versions of its documents may be lower than those of the former, so nothing tells which of them are newer: the edge
+// would go on with tokens that were revoked since.
+func (e *Edge) sameCluster(newer []placement.NamedDocument) error {
+	for i := range newer {
+		if newer[i].Name != placement.TableDocument || !e.view.hasTable() {
+			continue
+		}
+		table, err := placement.DecodeTable(newer[i].Body)
+		known := e.view.newestTable().Cluster
+		if err == nil && table.Cluster != known { //mutant:edge-outlives-its-cluster
+			return fmt.Errorf("%w: this edge is one of cluster %s, and at --upstream is cluster %s now: start it again",
+				errOtherCluster, known, table.Cluster)
+		}
+	}
+	return nil
+}
+
+var errOtherCluster = errors.New("the cluster was restored, or replaced")
 
 // Ready returns nil when the edge can ask its cluster, and otherwise says what is missing.
 func (e *Edge) Ready() error {

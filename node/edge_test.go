@@ -27,6 +27,7 @@ import (
 	"github.com/stint-io/stint/api/gen/stint/v1/stintv1connect"
 	"github.com/stint-io/stint/cluster/hop"
 	"github.com/stint-io/stint/cluster/placement"
+	"github.com/stint-io/stint/internal/offline/restore"
 	"github.com/stint-io/stint/internal/testing/await"
 	"github.com/stint-io/stint/limit"
 	"github.com/stint-io/stint/policy"
@@ -500,6 +501,70 @@ func TestAnEdgeThatIsCutOff(t *testing.T) {
 		}
 		c.start(0)
 		c.ready(0)
+	})
+}
+
+// A cluster that was restored is another one: its documents may have lower versions than those of the former, which an
+// edge that goes on would take for newer. So it ends, and one that is started then knows the new cluster.
+func TestAnEdgeEndsWhenItsClusterIsRestored(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T) {
+		config := onRealDisk(t)
+		config.APIAddr = strings.Replace(freeAddr(t), "7402", "7400", 1)
+		n := start(t, config)
+		file := backedUp(t, n)
+		c := &edges{trio: &trio{t: t, journal: newJournal(t), configs: []Config{config}}}
+		e := c.readyEdge(c.config("edge-a", ""))
+		for quota := range 3 {
+			text := fmt.Appendf(nil, "policies: {p: {limits: [{name: l, quota: %d, lifetime: {}}]}}", quota)
+			set, err := policy.Parse("", text)
+			if err == nil {
+				_, _, err = n.admin.Apply(t.Context(), set, nil, false, "jo", "lost")
+			}
+			if err == nil {
+				err = n.admin.SetShards(t.Context(), uint32(config.Shards), nil)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		newest, table := n.view.policies.now().version, n.view.table.now().version
+		await.Until(t, "the edge knows what is lost", func() bool {
+			return e.view.policies.now().version == newest && e.view.table.now().version == table
+		})
+		former := n.dir.cluster()
+		stop(t, n)
+		config.DataDir = filepath.Join(t.TempDir(), "restored")
+		r := planned(t, file, restore.Config{DataDir: config.DataDir})
+		if err := r.Write(); err != nil {
+			t.Fatal(err)
+		}
+		n = start(t, config)
+		defer stop(t, n)
+		var why error
+		await.Until(t, "the edge ends", func() bool {
+			select {
+			case why = <-e.Done():
+			default:
+			}
+			return why != nil
+		})
+		if text := why.Error(); !strings.Contains(text, former) || !strings.Contains(text, r.Cluster) {
+			t.Errorf("it says %s", text)
+		}
+		again := c.readyEdge(c.config("edge-b", ""))
+		if got, want := again.view.policies.now().version, n.view.policies.now().version; got != want || got >= newest {
+			t.Errorf("the next edge knows policies %d, want %d; the former cluster had %d", got, want, newest)
+		}
+		time.Sleep(time.Minute)
+		memoryOf(t).net.Break("edge-b", "")
+		memoryOf(t).net.Heal()
+		await.Until(t, "the next edge is ready after its connection broke", func() bool { return again.Ready() == nil })
+		select {
+		case err := <-again.Done():
+			t.Errorf("an edge of the same cluster ends: %v", err)
+		default:
+		}
 	})
 }
 

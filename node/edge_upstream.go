@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/stint-io/stint/api"
@@ -26,6 +27,7 @@ type upstream struct {
 	token     func() (string, error) // of the edge; read for each connection, so that it may be replaced
 	open      func(ctx context.Context, addr string) (net.Conn, error)
 	passes    *http.Transport // of calls that are passed on
+	connected atomic.Uint64   // how often a node took a connection for that of an edge
 }
 
 func newUpstream(c *EdgeConfig) (*upstream, error) {
@@ -115,6 +117,7 @@ func (u *upstream) dialHop(ctx context.Context, address string) (net.Conn, error
 		conn.Close()
 		return nil, err
 	}
+	u.connected.Add(1)
 	return upgradedConn{conn, in}, nil
 }
 

@@ -140,6 +140,10 @@ var ofNode = []group{
 		"parts-of-a-node-that-ran": never,
 	}},
 	{tests("internal/offline/recovery", "TestAClockThatIsBehindIsNamed"), edits{"slow-clock-made-a-part": never}},
+	{tests("node", "TestAnEdgeEndsWhenItsClusterIsRestored"), edits{
+		"edge-outlives-its-cluster": never,
+		"edge-knows-its-cluster":    never,
+	}},
 	{tests("node", "TestALostShardWithMovedSlotsIsRecovered"), edits{"lost-shard-stops-a-restore": gone}},
 	{tests("node", "TestABackupIsNotRecordedAsOfTheFuture"), edits{
 		"backup-of-the-future-recorded": swap("min(begun.UnixMicro(), now)", "begun.UnixMicro()"),
