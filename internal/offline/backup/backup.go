@@ -68,9 +68,14 @@ func verify(file io.ReaderAt, size int64, magic string) (body int64, err error) 
 	}
 	if string(start) != magic {
 		kind := magic[:len(magic)-len("1\n")]
-		if bytes.HasPrefix(start, []byte(kind)) {
+		switch {
+		case bytes.HasPrefix(start, []byte(kind)):
 			return 0, fmt.Errorf("a %sof a newer format: run the release that wrote it, or a newer one",
 				kind[len("stint "):])
+		case bytes.HasPrefix(start, []byte("stint part ")): //mutant:part-called-damaged
+			return 0, errors.New("not a backup of stint, but a part: stint tool recover makes a backup of it")
+		case bytes.HasPrefix(start, []byte("stint backup ")): //mutant:backup-called-damaged
+			return 0, errors.New("not a part of stint, but a backup: stint restore takes it as it is")
 		}
 		return 0, fmt.Errorf("not a %s of stint: %w", kind[len("stint "):len(kind)-1], ErrDamaged)
 	}

@@ -151,6 +151,30 @@ func TestABackupOfANewerReleaseSaysWhichOneReadsIt(t *testing.T) {
 	}
 }
 
+// A part, or a backup, in the place of the other is whole: nobody must throw it away as damaged.
+func TestAPartIsNoDamagedBackup(t *testing.T) {
+	var part bytes.Buffer
+	w, err := NewPartWriter(&part, PartHeader{Release: "v9", Level: shard.LevelNewest})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Finish(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := read(part.Bytes()); err == nil || errors.Is(err, ErrDamaged) ||
+		!strings.Contains(err.Error(), "stint tool recover makes a backup of it") {
+		t.Errorf("a part: %v", err)
+	}
+	file := small(t)
+	if _, err := OpenPart(bytes.NewReader(file), int64(len(file))); err == nil || errors.Is(err, ErrDamaged) ||
+		!strings.Contains(err.Error(), "but a backup: stint restore takes it") {
+		t.Errorf("a backup: %v", err)
+	}
+	if _, err := read(bytes.Repeat([]byte("stint"), 20)); !errors.Is(err, ErrDamaged) {
+		t.Errorf("something else: %v", err)
+	}
+}
+
 func TestAShardThatCannotBeWrittenEndsTheBackup(t *testing.T) {
 	w, _ := NewWriter(io.Discard, header)
 	gone := errors.New("gone")

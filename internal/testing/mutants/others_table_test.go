@@ -38,6 +38,10 @@ var ofOthers = []group{
 		"backup-lacks-a-moved-slot":    never,
 		"backup-lacks-a-founded-shard": never,
 	}},
+	{tests("internal/offline/backup", "TestAPartIsNoDamagedBackup"), edits{
+		"part-called-damaged":   never,
+		"backup-called-damaged": never,
+	}},
 	{tests("cmd/stint", "TestAWrongClockDeletesNoBackups"), edits{"wrong-clock-deletes-backups": always}},
 	{tests("cmd/stint", "TestAFileIsNotWrittenInThePlaceOfADevice"), edits{"file-in-the-place-of-a-device": never}},
 	{tests("cmd/stint", "TestShardsEndsWhenAnotherNumberIsAskedFor"), edits{"replaced-number-awaited": never}},
