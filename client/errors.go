@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"connectrpc.com/connect"
+	"google.golang.org/protobuf/proto"
 
 	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
 )
@@ -56,6 +57,18 @@ func (e *Error) mayAskAgain(countsOnce bool) bool {
 		return countsOnce
 	}
 	return e.Code == connect.CodeUnavailable.String() && !e.NoRoom()
+}
+
+// unwritable returns the error of a request that no message can carry, as one with a key that is no UTF-8, if that is
+// why its call has failed, else nil. Nothing was sent, and nothing ever can be.
+func unwritable(r proto.Message, err error) *Error {
+	if !errors.Is(err, proto.Error) {
+		return nil
+	}
+	if _, err = proto.Marshal(r); err == nil { // it was the answer that could not be read
+		return nil
+	}
+	return &Error{Code: connect.CodeInvalidArgument.String(), Message: "the request cannot be written: " + err.Error()}
 }
 
 // failed translates the error of a call. An error without the server's Failure detail counts as maybe applied, unless

@@ -48,6 +48,9 @@ func (n *node) call(c *Client, items []*item) []*stintv1.Result {
 	if err == nil && len(response.Msg.Results) == len(items) {
 		return response.Msg.Results
 	}
+	if results := n.callRest(c, items, err); results != nil { //mutant:unwritable-check-fails-its-call
+		return results
+	}
 	why := failure(connect.CodeInternal, "the node answered another number of checks than it was asked", true)
 	if err != nil {
 		e := failed(err)
@@ -60,6 +63,32 @@ func (n *node) call(c *Client, items []*item) []*stintv1.Result {
 	results := make([]*stintv1.Result, len(items))
 	for i := range results {
 		results[i] = why
+	}
+	return results
+}
+
+// callRest is call without the items that cannot be written, as one with a key that is no UTF-8: only these fail. It
+// returns nil if none of them is why a call of all has failed.
+func (n *node) callRest(c *Client, items []*item, err error) []*stintv1.Result {
+	results, rest := make([]*stintv1.Result, len(items)), make([]*item, 0, len(items))
+	for i, it := range items {
+		if e := unwritable(it.request, err); e != nil {
+			results[i] = failure(connect.CodeInvalidArgument, e.Message, false)
+		} else {
+			rest = append(rest, it)
+		}
+	}
+	switch len(rest) {
+	case 0:
+		return results
+	case len(items):
+		return nil
+	}
+	sent := n.call(c, rest)
+	for i := range results {
+		if results[i] == nil {
+			results[i], sent = sent[0], sent[1:]
+		}
 	}
 	return results
 }

@@ -1,10 +1,12 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"time"
 
 	"connectrpc.com/connect"
+	"google.golang.org/protobuf/proto"
 
 	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
 	"github.com/stint-io/stint/internal/sleep"
@@ -55,7 +57,8 @@ func call[Req, Res any](
 	err = c.repeat(ctx, key, countsOnce, func(ctx context.Context, n *node) *Error {
 		response, err := method(n, ctx, connect.NewRequest(r))
 		if err != nil {
-			return failed(err)
+			//mutant:unwritable-call-may-be-counted
+			return cmp.Or(unwritable(any(r).(proto.Message), err), failed(err))
 		}
 		answer = response.Msg
 		return nil

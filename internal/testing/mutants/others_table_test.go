@@ -7,6 +7,10 @@ var ofOthers = []group{
 		"client-leases-an-id":            without(` || r.IdempotencyId != ""`),
 		"closed-client-keeps-its-leases": gone,
 	}},
+	{tests("client", "TestACheckThatCannotBeWrittenFailsAlone|TestACallThatCannotBeWrittenIsNotCounted"), edits{
+		"unwritable-check-fails-its-call": never,
+		"unwritable-call-may-be-counted":  swap("(proto.Message), err)", "(proto.Message), nil)"),
+	}},
 	{tests("internal/edge/connlimit", "TestStrangersPushOutEachOther"), edits{
 		"proven-client-pushed-out": never,
 		"strangers-fill-a-port":    always,
