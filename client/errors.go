@@ -48,7 +48,7 @@ func (e *Error) NoDecision() bool {
 func (e *Error) UnknownKey() bool { return e.Code == "not_found" && keyField.MatchString(e.Message) }
 
 // keyField begins the message of an error about the key of an entry.
-var keyField = regexp.MustCompile(`^entries\[\d+\]\.key: `)
+var keyField = regexp.MustCompile(`^(check\.)?entries\[\d+\]\.key: `)
 
 // mayAskAgain reports whether a retry is safe and can help. countsOnce means that sending the request twice counts it
 // once.

@@ -19,7 +19,7 @@ export class StintError extends Error {
   get noRoom() { return /until old ones end/.test(this.message) }
 
   // unknownKey reports whether the policy refuses keys without an override (unknown_key: deny) and this key has none.
-  get unknownKey() { return /^stint: not_found: entries\[\d+\]\.key: /.test(this.message) }
+  get unknownKey() { return /^stint: not_found: (check\.)?entries\[\d+\]\.key: /.test(this.message) }
 }
 
 const noDecisions = new Set(['unavailable', 'aborted', 'deadline_exceeded', 'canceled', 'internal', 'unknown', 'data_loss',

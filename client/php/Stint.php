@@ -44,7 +44,7 @@ final class StintError extends \RuntimeException
         parent::__construct("stint: $rpcCode: $detail");
         $this->noRoom = str_contains($detail, 'until old ones end');
         $this->noDecision = in_array($rpcCode, self::NO_DECISION, true) && !$this->noRoom;
-        $this->unknownKey = $rpcCode === 'not_found' && preg_match('/^entries\[\d+\]\.key: /', $detail) === 1;
+        $this->unknownKey = $rpcCode === 'not_found' && preg_match('/^(check\.)?entries\[\d+\]\.key: /', $detail) === 1;
     }
 }
 

@@ -46,7 +46,7 @@ class Stint
     def no_room? = detail.include?("until old ones end")
 
     # The policy refuses keys without an override (unknown_key: deny), and this key has none.
-    def unknown_key? = code == "not_found" && detail.match?(/\Aentries\[\d+\]\.key: /)
+    def unknown_key? = code == "not_found" && detail.match?(/\A(check\.)?entries\[\d+\]\.key: /)
   end
 
   # State of one limit after a decision. retry_after: seconds. soft: where it has no room, it asks for a challenge.

@@ -173,7 +173,7 @@ public final class Stint {
         private static final long serialVersionUID = 1;
         private static final Set<String> NO_DECISION = Set.of("unavailable", "aborted", "deadline_exceeded", "canceled", "internal",
                 "unknown", "data_loss", "resource_exhausted");
-        private static final Pattern KEY = Pattern.compile("^entries\\[\\d+\\]\\.key: ");
+        private static final Pattern KEY = Pattern.compile("^(check\\.)?entries\\[\\d+\\]\\.key: ");
 
         private final String code;
         private final String detail;

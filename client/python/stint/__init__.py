@@ -70,7 +70,7 @@ class StintError(Exception):
     @property
     def unknown_key(self) -> bool:
         """The policy refuses keys without an override (unknown_key: deny), and this key has none."""
-        return self.code == "not_found" and re.match(r"entries\[\d+\]\.key: ", self.message) is not None
+        return self.code == "not_found" and re.match(r"(check\.)?entries\[\d+\]\.key: ", self.message) is not None
 
 
 _NO_DECISION = {"unavailable", "aborted", "deadline_exceeded", "canceled", "internal", "unknown", "data_loss", "resource_exhausted"}
