@@ -311,7 +311,7 @@ public final class Stint {
             return new Settlement("commit", Map.of("actualCost", actualCost.stream().map(String::valueOf).toList()));
         }
 
-        /** overage: what becomes of units above the reserved ones, as in "charge". */
+        /** overage: what becomes of units above the reserved ones, as in "debt". */
         public static Settlement commit(List<Long> actualCost, String overage) {
             Map<String, Object> how = new HashMap<>(commit(actualCost).how);
             how.put("overage", "OVERAGE_" + overage.toUpperCase(Locale.ROOT));
