@@ -92,6 +92,7 @@ func addIETF(headers map[string]string, policies *policy.Set, r *shard.Request, 
 			name = s.Policy + "/" + s.Limit
 		}
 		l, _ := decisions.Rule(policies, r, s)
+		l = withRate(decisions.PolicyOfStatus(policies, r, s), l, d, s)
 		rules.WriteString(`"` + name + `"` + parameter("q", s.Quota) + quotaUnit(&l))
 		if window := windowOf(&l, s); window > 0 {
 			rules.WriteString(parameter("w", uint64(seconds(window))))

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	rlsv3 "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+
 	"github.com/stint-io/stint/internal/observe/decisions"
 	"github.com/stint-io/stint/limit"
 	"github.com/stint-io/stint/policy"
@@ -178,6 +180,46 @@ func TestHeadersOfATierAndOfTwoEntries(t *testing.T) {
 	}
 	if want := `"api/burst";r=29;t=1`; got["RateLimit"] != want {
 		t.Errorf("RateLimit: got %s, want %s", got["RateLimit"], want)
+	}
+}
+
+// The tier of a key's override has the window and the wait, too, though the request does not name it. Of a rate that
+// the override has of its own neither is told: the answer does not have it.
+func TestHeadersOfAKeyWithAnOverride(t *testing.T) {
+	set, err := policy.Parse("", []byte("policies: {p: {headers: [ietf], tiers: {gold: {b: {quota: 1000, refill: 1000}, "+
+		"g: {quota: 3, rate: 1}}}, limits: [{name: b, quota: 10, token_bucket: {refill: 10, per: 60s}}, "+
+		"{name: g, quota: 30, gcra: {rate: 10, per: 60s}}]}}"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &shard.Request{Entries: []shard.Entry{{Policy: "p", Key: "user:42"}}}
+	for _, c := range []struct {
+		bucket, gcra shard.LimitStatus
+		rules, state string
+		unit         rlsv3.RateLimitResponse_RateLimit_Unit // that Envoy shows of the bucket
+	}{
+		{limitStatus("p", "b", 10, verdictOf(true, 2, 8, 12*second, 0)),
+			limitStatus("p", "g", 30, verdictOf(true, 2, 28, 11*second, 0)),
+			`"b";q=10;w=60, "g";q=30;w=180`, `"b";r=8;t=6, "g";r=28;t=5`,
+			rlsv3.RateLimitResponse_RateLimit_MINUTE},
+		{limitStatus("p", "b", 1000, verdictOf(true, 500, 500, 30*second, 0)),
+			limitStatus("p", "g", 3, verdictOf(true, 2, 1, 110*second, 0)),
+			`"b";q=1000;w=60, "g";q=3;w=180`, `"b";r=500;t=1, "g";r=1;t=50`,
+			rlsv3.RateLimitResponse_RateLimit_MINUTE},
+		{limitStatus("p", "b", 1000, verdictOf(true, 2, 998, 12*second, 0)), // refill as of no tier
+			limitStatus("p", "g", 7, verdictOf(true, 2, 5, 14*second, 0)),
+			`"b";q=1000, "g";q=7`, `"b";r=998;t=12, "g";r=5;t=14`,
+			rlsv3.RateLimitResponse_RateLimit_UNKNOWN},
+	} {
+		d := &shard.Decision{Allowed: true, DecidedAt: noon, Limits: []shard.LimitStatus{c.bucket, c.gcra}}
+		got, shown := headersOf(set, r, d), &rlsv3.RateLimitResponse_DescriptorStatus{}
+		(&envoyDescriptor{}).show(shown, &envoyDecided{policies: set, r: r, d: d}, &c.bucket)
+		if unit := shown.CurrentLimit.Unit; unit != c.unit || shown.CurrentLimit.UnitMultiplier != nil {
+			t.Errorf("Envoy shows %v, want %v", shown.CurrentLimit, c.unit)
+		}
+		if got["RateLimit-Policy"] != c.rules || got["RateLimit"] != c.state {
+			t.Errorf("got %s and %s, want %s and %s", got["RateLimit-Policy"], got["RateLimit"], c.rules, c.state)
+		}
 	}
 }
 

@@ -1,7 +1,9 @@
 package api
 
 import (
+	"maps"
 	"math/bits"
+	"slices"
 
 	"google.golang.org/protobuf/types/known/timestamppb"
 
@@ -94,8 +96,32 @@ func stoppedFor(d *shard.Decision, s *shard.LimitStatus) limit.Span {
 	return wait
 }
 
-// windowOf returns the span in which a limit's whole quota comes back. It returns 0 if it never does, or if the policy
-// no longer exists: l is the zero Limit then.
+// withRate returns a bucket with the rate that its status shows. A key may have an override, of another tier or of a
+// rate of its own; a rate that no tier has is not known, and then neither is when its units come back.
+func withRate(p *policy.Policy, l policy.Limit, d *shard.Decision, s *shard.LimitStatus) policy.Limit {
+	fits := func(l policy.Limit) bool { return l.Name == s.Limit && l.Quota == s.Quota && comesBack(&l, d, s) }
+	if l.Count == 0 || p == nil || p.Lease != nil && l.Quota == s.Quota || fits(l) { // leased units do not come back
+		return l
+	}
+	tiers := p.EveryTier()
+	for _, tier := range slices.Sorted(maps.Keys(tiers)) {
+		if i := slices.IndexFunc(tiers[tier], fits); i >= 0 { //mutant:headers-of-another-tier
+			return tiers[tier][i]
+		}
+	}
+	return policy.Limit{Unit: l.Unit}
+}
+
+// comesBack reports whether what is used comes back at the rate of a bucket in the time that its status tells: the last
+// of the used units may be a part of one.
+func comesBack(l *policy.Limit, d *shard.Decision, s *shard.LimitStatus) bool {
+	span, least, most := limit.Span(s.ResetAt-d.DecidedAt), l.Limit, l.Limit
+	least.Quota, most.Quota = s.Used-min(s.Used, 1), s.Used
+	return span <= 0 || refillTime(least) <= span && span <= refillTime(most)
+}
+
+// windowOf returns the span in which a limit's whole quota comes back. It returns 0 if it never does, or if it is not
+// known: l is the zero Limit then, as of a policy that no longer exists.
 func windowOf(l *policy.Limit, s *shard.LimitStatus) limit.Span {
 	switch {
 	case l.Algorithm == limit.TokenBucket || l.Algorithm == limit.GCRA:

@@ -30,6 +30,8 @@ var ofAPI = []group{
 	{tests("api", "TestARevokedTokenEndsItsStreams"), edits{"stream-asked-once": never}},
 	{tests("api", "TestARevokedTokenEndsItsBackup"), edits{"backup-outlives-its-token": never}},
 	{tests("api", "TestARevokedTokenEndsACallWhoseMessageIsLate"), edits{"late-message-outlives-its-token": never}},
+	{tests("api", "TestHeadersOfAKeyWithAnOverride"), edits{"headers-of-another-tier": never,
+		"envoy-shows-another-tier": gone}},
 	{tests("api", "TestAnIDIsRefusedByWhatIsKnownOfItsSecret"), edits{
 		"unknown-secret-is-wrong":       swap("ErrHandleNewer", "ErrHandle"),
 		"unasked-cluster-denies-secret": swap("err", "shard.ErrHandle"),
