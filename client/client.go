@@ -71,7 +71,8 @@ func New(c Config) (*Client, error) {
 	}
 	if client.http == nil {
 		client.own = newTransport(c.TLS)
-		client.http = &http.Client{Transport: client.own}
+		//mutant:token-follows-a-redirect
+		client.http = &http.Client{Transport: client.own, CheckRedirect: noRedirect}
 	}
 	if client.token {
 		client.http = bearer{c.Token, client.http}

@@ -1,9 +1,12 @@
 package client_test
 
 import (
+	"errors"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
@@ -61,5 +64,38 @@ func TestATokenGoesWhereNobodyElseReadsIt(t *testing.T) {
 	defer sent.mu.Unlock()
 	if len(sent.sent) != 1 || sent.sent[strings.TrimPrefix(node.url, "http://")] != "Bearer stint_x" {
 		t.Errorf("the token went to %v", sent.sent)
+	}
+}
+
+// A node redirects nobody: neither the token nor the request goes where another answer sends it.
+func TestARedirectIsNotFollowed(t *testing.T) {
+	serve := func(h http.Handler) string {
+		var protocols http.Protocols
+		protocols.SetUnencryptedHTTP2(true)
+		server := httptest.NewUnstartedServer(h)
+		server.Config.Protocols = &protocols
+		server.Start()
+		t.Cleanup(server.Close)
+		return server.URL
+	}
+	var sent atomic.Pointer[string]
+	elsewhere := serve(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		sent.Store(new(r.Header.Get("Authorization")))
+	}))
+	for _, status := range []int{http.StatusMovedPermanently, http.StatusTemporaryRedirect} {
+		c, err := client.New(client.Config{Token: "stint_x",
+			Addresses: []string{serve(http.RedirectHandler(elsewhere, status))}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = c.Check(t.Context(), client.Entry("p", "k"))
+		var failure *client.Error
+		if !errors.As(err, &failure) || !failure.MaybeApplied {
+			t.Errorf("%d: %v", status, err)
+		}
+		c.Close()
+	}
+	if token := sent.Load(); token != nil {
+		t.Errorf("a request went elsewhere, with %q", *token)
 	}
 }

@@ -17,6 +17,9 @@ func newTransport(secure *tls.Config) *http.Transport {
 		DialTLSContext: dialTLS(secure)}
 }
 
+// noRedirect is how a client answers a redirect, which no node sends: a token would go where it leads.
+func noRedirect(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+
 // handshakeWithin bounds a TLS handshake with a node.
 const handshakeWithin = 5 * time.Second
 

@@ -68,7 +68,8 @@ func (stintProvider) Configure(ctx context.Context, q provider.ConfigureRequest,
 			return
 		}
 	}
-	h := &http.Client{Transport: bearer{token, transport}, Timeout: callWithin}
+	h := &http.Client{Transport: bearer{token, transport}, Timeout: callWithin,
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }} // with the token
 	r.ResourceData = &cluster{stintv1connect.NewPolicyServiceClient(h, address),
 		stintv1connect.NewObserveServiceClient(h, address), stintv1connect.NewTokenServiceClient(h, address),
 		stintv1connect.NewSinkServiceClient(h, address)}

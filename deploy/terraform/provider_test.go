@@ -6,10 +6,12 @@ import (
 	"errors"
 	"maps"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"connectrpc.com/connect"
@@ -518,6 +520,23 @@ func TestSink(t *testing.T) {
 		if read := tf.read(resource, each); !read.IsNull() {
 			t.Errorf("the sink is there after its end: %v", read)
 		}
+	}
+}
+
+// A node redirects nobody: the token does not go where another answer sends it.
+func TestARedirectIsNotFollowed(t *testing.T) {
+	var sent atomic.Pointer[string]
+	elsewhere := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		sent.Store(new(r.Header.Get("Authorization")))
+	}))
+	defer elsewhere.Close()
+	node := httptest.NewServer(http.RedirectHandler(elsewhere.URL, http.StatusTemporaryRedirect))
+	defer node.Close()
+	tf := start(t, node.URL, "stint_x_y")
+	tf.refused("stint_sink", tf.none("stint_sink"),
+		values{"name": "x", "kind": "webhook", "events": []any{"usage"}}, "307")
+	if token := sent.Load(); token != nil {
+		t.Errorf("a request went elsewhere, with %q", *token)
 	}
 }
 

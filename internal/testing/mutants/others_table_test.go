@@ -11,6 +11,9 @@ var ofOthers = []group{
 		"unwritable-check-fails-its-call": never,
 		"unwritable-call-may-be-counted":  swap("(proto.Message), err)", "(proto.Message), nil)"),
 	}},
+	{tests("client", "TestARedirectIsNotFollowed"), edits{
+		"token-follows-a-redirect": without(", CheckRedirect: noRedirect"),
+	}},
 	{tests("internal/edge/connlimit", "TestStrangersPushOutEachOther"), edits{
 		"proven-client-pushed-out": never,
 		"strangers-fill-a-port":    always,
