@@ -24,8 +24,11 @@ func (r remote) client() *http.Client {
 				return node.DialLocal(ctx, r.DataDir)
 			}}
 	}
-	return &http.Client{Transport: leavesTime{addressed{transport, r}}}
+	return &http.Client{Transport: leavesTime{addressed{transport, r}}, CheckRedirect: noRedirect}
 }
+
+// noRedirect is how a command answers a redirect, which no node sends: the token would go where it leads.
+func noRedirect(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 
 // anyAddress is the address of requests that go to whichever address reach chooses.
 const anyAddress = "http://any"

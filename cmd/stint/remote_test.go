@@ -2,11 +2,13 @@ package main
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"io"
 	"log/slog"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"strconv"
 	"strings"
 	"testing"
@@ -17,6 +19,7 @@ import (
 
 	"github.com/stint-io/stint/api"
 	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
+	"github.com/stint-io/stint/internal/edge/auth"
 	awaits "github.com/stint-io/stint/internal/testing/await"
 	"github.com/stint-io/stint/internal/testing/memnet"
 )
@@ -149,6 +152,30 @@ func TestACrowdedNodeIsHeard(t *testing.T) {
 	if err := health.Run(streams{out: io.Discard}); err == nil ||
 		!strings.HasSuffix(err.Error(), "503 Service Unavailable: "+why) {
 		t.Errorf("healthcheck says %v", err)
+	}
+}
+
+// A node redirects nobody: a token does not go where another answer sends it.
+func TestARedirectIsNotFollowed(t *testing.T) {
+	elsewhere := make(chan string, 1)
+	there := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		elsewhere <- r.Header.Get("Authorization")
+	}))
+	defer there.Close()
+	node := httptest.NewServer(http.RedirectHandler(there.URL, http.StatusTemporaryRedirect))
+	defer node.Close()
+	secret, err := auth.NewToken(rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("STINT_TOKEN", secret)
+	if said := explained(remote{Addr: node.URL, Timeout: awaits.Patience}, true); !strings.Contains(said, "307") {
+		t.Errorf("the command says %s", said)
+	}
+	select {
+	case token := <-elsewhere:
+		t.Errorf("a request went elsewhere, with %q", token)
+	default:
 	}
 }
 
