@@ -293,7 +293,7 @@ const screens = {
       return [
         h('h1', { class: 'verdict' }, verdict(got, peek?.decision)),
         table(['limit', '#left', '#used', '#held', '#quota', '', 'at rest again'], (got.limits ?? []).map((l) => {
-          const spent = l.unlimited ? 0 : share(Number(l.used) + Number(l.held), Number(l.quota))
+          const spent = l.unlimited ? 0 : share(Number(l.used), Number(l.quota)) // what is held is a part of it
           return [l.limit + (l.soft ? ', asks for a challenge' : '') + (l.shadow ? ', shadow' : ''), l.unlimited ? 'any' : count(l.remaining), count(l.used),
             count(l.held), l.unlimited ? 'none' : count(l.quota), bar(spent, spent >= 100 ? 'bad' : ''), l.resetAt ? ahead(l.resetAt, got.at) : 'never']
         }), 'This policy has no limits.'),
@@ -385,7 +385,7 @@ const blame = (decision) => (decision.deniedBy?.length > 0 ? decision.deniedBy :
 function verdict(got, decision) {
   const limits = decision?.limits ?? got.limits ?? []
   const full = limits.filter((l) => l.blockedUntil || !l.unlimited && Number(l.remaining ?? 0) === 0)
-  const shut = full.filter((l) => !l.shadow)
+  const shut = full.filter((l) => !l.shadow || l.blockedUntil && decision?.allowed === false) // by hand, which no shadow lets pass
   if (shut.length === 0) {
     const left = limits.filter((l) => !l.unlimited && !l.shadow).map((l) => BigInt(l.remaining ?? 0))
     const least = left.reduce((a, b) => (a < b ? a : b), left[0])
@@ -529,7 +529,7 @@ async function offer() {
   const { policies = [], rules = '' } = await call('PolicyService/List').catch(() => ({}))
   const of = policies.find((p) => p.name === place().values.policy)
   const names = { policies: policies.map((p) => p.name), limits: (of?.limits ?? []).map((l) => l.name),
-    namespaces: ['default', ...(rules.match(/^namespaces:\n((?: .*\n?)*)/m)?.[1] ?? '').matchAll(/^ {2}([^ :]+):/gm).map((m) => m[1])] }
+    namespaces: ['default', ...Array.from((rules.match(/^namespaces:\n((?: .*\n?)*)/m)?.[1] ?? '').matchAll(/^ {2}([^ :]+):/gm), (m) => m[1])] }
   for (const [id, values] of Object.entries(names)) byId(id).replaceChildren(...values.map((value) => h('option', { value })))
 }
 
