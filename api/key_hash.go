@@ -177,16 +177,23 @@ func reveal(result *shard.Result, hashed, sent *shard.Request) {
 		result.Err = &told
 		return
 	}
-	limits := slices.Clone(result.Decision.Limits)
-	for i := range limits {
-		for j := range hashed.Entries {
-			if limits[i].Key == hashed.Entries[j].Key {
-				limits[i].Key = sent.Entries[j].Key
-				break
-			}
+	d := &result.Decision
+	reveal := func(key *string) {
+		if i := slices.IndexFunc(hashed.Entries, func(e shard.Entry) bool { return e.Key == *key }); i >= 0 {
+			*key = sent.Entries[i].Key
 		}
 	}
-	result.Decision.Limits = limits
+	d.Limits = slices.Clone(d.Limits)
+	for i := range d.Limits {
+		reveal(&d.Limits[i].Key)
+	}
+	if len(d.Answer().Fired) > 0 { //mutant:fired-under-a-hash
+		d.System = new(*d.System)
+		d.System.Fired = slices.Clone(d.System.Fired)
+		for i := range d.System.Fired {
+			reveal(&d.System.Fired[i].Key)
+		}
+	}
 }
 
 // revealText replaces hashes by keys in a text, the longest first: a parent's hash is a part of others.

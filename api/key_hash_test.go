@@ -398,6 +398,33 @@ func TestAStaleReadOfAHashedKey(t *testing.T) {
 	}
 }
 
+// A threshold that has fired is told under the key that was sent, and in words.
+func TestWhatHasFiredOnAHashedKey(t *testing.T) {
+	w := newHashingWorld(t)
+	decide := func(r shard.Request) shard.Result {
+		result := allow(r)
+		result.Decision.System = &shard.SystemAnswer{Fired: []shard.FiredThreshold{
+			{Policy: "per-ip", Limit: "minute", Key: r.Entries[0].Key, Units: 80, Percent: 80, Ends: noon}}}
+		return result
+	}
+	w.decider.decide = decide
+	w.stale = func(r shard.Request) (shard.Decision, time.Duration, bool) {
+		return decide(r).Decision, time.Second, true
+	}
+	for _, stale := range []string{"false", "true"} {
+		_, _, body := w.post("LimitService/Get", `{"namespace":"shop","explain":true,"staleOk":`+stale+`,`+
+			`"entries":[{"policy":"per-ip","key":"`+plainKey+`"}]}`)
+		var answer struct {
+			Fired       []struct{ Key string }
+			Explanation string
+		}
+		if err := json.Unmarshal([]byte(body), &answer); err != nil || len(answer.Fired) != 1 ||
+			answer.Fired[0].Key != plainKey || !strings.Contains(answer.Explanation, "Threshold 80 (80%) has fired") {
+			t.Errorf("stale %s: %s, %v", stale, body, err)
+		}
+	}
+}
+
 // The audit log of one key has its records under the hash, and those from before the namespace hashed its keys; a list
 // of all shows hashes.
 func TestAuditOfHashedKeys(t *testing.T) {

@@ -30,6 +30,7 @@ var ofAPI = []group{
 	{tests("api", "TestARevokedTokenEndsItsStreams"), edits{"stream-asked-once": never}},
 	{tests("api", "TestARevokedTokenEndsItsBackup"), edits{"backup-outlives-its-token": never}},
 	{tests("api", "TestARevokedTokenEndsACallWhoseMessageIsLate"), edits{"late-message-outlives-its-token": never}},
+	{tests("api", "TestWhatHasFiredOnAHashedKey"), edits{"fired-under-a-hash": never}},
 	{tests("api", "TestHeadersOfAKeyWithAnOverride"), edits{"headers-of-another-tier": never,
 		"envoy-shows-another-tier": gone}},
 	{tests("api", "TestAnIDIsRefusedByWhatIsKnownOfItsSecret"), edits{
