@@ -174,6 +174,9 @@ func (e edgeCaller) mayAsk(caller *auth.Caller, policies *policy.Set, r *shard.R
 	if refusal := e.gate.guard.Admit(caller, op); refusal != nil {
 		return EdgeRefused(refusal)
 	}
+	if problem := policy.NameProblem(r.Namespace); problem != "" { //mutant:edge-gives-any-name
+		return shard.Invalidf("namespace", "%s", problem)
+	}
 	if policies.HashesKeys(r.Namespace) {
 		return EdgeRefused(errEdgeHashes) // the edge does not know these policies yet
 	}
@@ -182,12 +185,18 @@ func (e edgeCaller) mayAsk(caller *auth.Caller, policies *policy.Set, r *shard.R
 		if problem := shard.KeyProblem(entry.Key); problem != "" {
 			return shard.Invalidf("key", "%s", problem)
 		}
+		inline := len(entry.Limits) > 0
+		problem := policy.NameProblem(entry.Policy)
+		if problem != "" && !(inline && entry.Policy == "") { //mutant:edge-gives-any-label
+			return shard.Invalidf("policy", "%s", problem)
+		}
 		on := auth.Target{Namespace: r.Namespace, Policy: entry.Policy, Key: entry.Key, Tier: entry.Tier}
 		on.Unlimited = on.Tier != "" && policies.TierIsUnlimited(on.Policy, on.Tier)
 		if !caller.May(op, on) { //mutant:edge-asks-for-any-key
 			return EdgeRefused(auth.NotGrantedError(op))
 		}
-		if len(entry.Limits) > 0 && r.Tally == nil && r.Op != shard.ReadTally && !caller.May(auth.Inline, on) {
+		//mutant:edge-brings-limits-as-a-tally
+		if inline && r.Op != shard.Tally && r.Op != shard.ReadTally && !caller.May(auth.Inline, on) {
 			return EdgeRefused(auth.NotGrantedError(auth.Inline))
 		}
 	}

@@ -679,6 +679,17 @@ func TestAThiefOfAnEdgesToken(t *testing.T) {
 			Session: shard.Session{Epoch: 1, Seq: 1, Index: 1}}
 		brings := shard.Request{Op: shard.Check, Namespace: "default", Entries: entries("plenty", "mine")}
 		brings.Entries[0].Limits = []policy.Limit{{Name: "l", Limit: limit.Limit{Algorithm: limit.Lifetime, Quota: 1}}}
+		asTally := brings
+		asTally.Tally = &shard.TallyTerms{Verb: shard.TallyAdd, Amount: 1}
+		for what, r := range map[string]shard.Request{
+			"namespace": {Op: shard.Check, Namespace: shard.CanaryNamespace, Entries: entries("plenty", "mine")},
+			"policy": {Op: shard.Tally, Namespace: "default", Tally: asTally.Tally, Entries: []shard.Entry{
+				{Policy: "plenty\xff", Key: "mine", Cost: 1, Limits: shard.TallyLimits}}},
+		} {
+			if r := ask(0, r); r.Err == nil || r.Err.Code != shard.Invalid || !strings.Contains(r.Err.Field, what) {
+				t.Errorf("a name that no caller can give: %s: %+v", what, r)
+			}
+		}
 		for what, r := range map[string]shard.Result{
 			"secrets": ask(shard.System,
 				shard.Request{Op: shard.Fetch, Namespace: systemNamespace, Document: placement.SecretsDocument}),
@@ -693,6 +704,7 @@ func TestAThiefOfAnEdgesToken(t *testing.T) {
 			"a state":           ask(0, shard.Request{Op: shard.Get, Namespace: "default", Entries: entries("plenty", "mine")}),
 			"a session":         ask(0, inSession),
 			"limits":            ask(0, brings),
+			"limits of a tally": ask(0, asTally),
 			"a session's start": ask(0, shard.Request{Op: shard.OpenSession}),
 			"hashes": ask(
 				0,

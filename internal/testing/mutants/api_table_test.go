@@ -15,7 +15,11 @@ var ofAPI = []group{
 		"edge-writes-documents": without("r.Op != shard.Fetch || "),
 		"edge-asks-as-a-node":   never,
 		"edge-asks-for-any-key": never,
-		"secrets-for-edges":     without("name != placement.SecretsDocument && "),
+		"edge-gives-any-name":   never,
+		"edge-gives-any-label":  never,
+
+		"edge-brings-limits-as-a-tally": swap("r.Op != shard.Tally", "r.Tally == nil"),
+		"secrets-for-edges":             without("name != placement.SecretsDocument && "),
 	}},
 	{tests("node", "TestTokensAtAnEdge"), edits{
 		"edge-outlives-its-token":     instead("caller, refusal := e.caller, (*auth.Refusal)(nil)"),
