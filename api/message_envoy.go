@@ -144,8 +144,7 @@ func (d *envoyDescriptor) show(
 	m *rlsv3.RateLimitResponse_DescriptorStatus, of *envoyDecided, s *shard.LimitStatus,
 ) {
 	m.CurrentLimit = &rlsv3.RateLimitResponse_RateLimit{Name: d.name, RequestsPerUnit: clamped(s.Quota)}
-	if rule, found := decisions.Rule(of.policies, of.r, s); found {
-		rule = withRate(decisions.PolicyOfStatus(of.policies, of.r, s), rule, of.d, s) //mutant:envoy-shows-another-tier
+	if rule, found := ruleShown(of.policies, of.r, of.d, s); found { //mutant:envoy-shows-another-tier
 		unit, times := envoyUnitOf(&rule, windowOf(&rule, s))
 		m.CurrentLimit.Unit = unit
 		if times > 1 {

@@ -91,8 +91,7 @@ func addIETF(headers map[string]string, policies *policy.Set, r *shard.Request, 
 		if len(r.Entries) > 1 {
 			name = s.Policy + "/" + s.Limit
 		}
-		l, _ := decisions.Rule(policies, r, s)
-		l = withRate(decisions.PolicyOfStatus(policies, r, s), l, d, s)
+		l, _ := ruleShown(policies, r, d, s)
 		rules.WriteString(`"` + name + `"` + parameter("q", s.Quota) + quotaUnit(&l))
 		if window := windowOf(&l, s); window > 0 {
 			rules.WriteString(parameter("w", uint64(seconds(window))))

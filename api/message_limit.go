@@ -8,6 +8,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
+	"github.com/stint-io/stint/internal/observe/decisions"
 	"github.com/stint-io/stint/limit"
 	"github.com/stint-io/stint/policy"
 	"github.com/stint-io/stint/shard"
@@ -96,20 +97,22 @@ func stoppedFor(d *shard.Decision, s *shard.LimitStatus) limit.Span {
 	return wait
 }
 
-// withRate returns a bucket with the rate that its status shows. A key may have an override, of another tier or of a
-// rate of its own; a rate that no tier has is not known, and then neither is when its units come back.
-func withRate(p *policy.Policy, l policy.Limit, d *shard.Decision, s *shard.LimitStatus) policy.Limit {
+// ruleShown is decisions.Rule, of a bucket with the rate that its status shows. A key may have an override, of another
+// tier or of a rate of its own; a rate that no tier has is not known, and then neither is when its units come back.
+func ruleShown(policies *policy.Set, r *shard.Request, d *shard.Decision, s *shard.LimitStatus) (policy.Limit, bool) {
+	l, found := decisions.Rule(policies, r, s)
+	p := decisions.PolicyOfStatus(policies, r, s)
 	fits := func(l policy.Limit) bool { return l.Name == s.Limit && l.Quota == s.Quota && comesBack(&l, d, s) }
 	if l.Count == 0 || p == nil || p.Lease != nil && l.Quota == s.Quota || fits(l) { // leased units do not come back
-		return l
+		return l, found
 	}
 	tiers := p.EveryTier()
 	for _, tier := range slices.Sorted(maps.Keys(tiers)) {
 		if i := slices.IndexFunc(tiers[tier], fits); i >= 0 { //mutant:headers-of-another-tier
-			return tiers[tier][i]
+			return tiers[tier][i], true
 		}
 	}
-	return policy.Limit{Unit: l.Unit}
+	return policy.Limit{Unit: l.Unit}, found
 }
 
 // comesBack reports whether what is used comes back at the rate of a bucket in the time that its status tells: the last
