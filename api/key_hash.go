@@ -178,20 +178,20 @@ func reveal(result *shard.Result, hashed, sent *shard.Request) {
 		return
 	}
 	d := &result.Decision
-	reveal := func(key *string) {
+	unhash := func(key *string) {
 		if i := slices.IndexFunc(hashed.Entries, func(e shard.Entry) bool { return e.Key == *key }); i >= 0 {
 			*key = sent.Entries[i].Key
 		}
 	}
 	d.Limits = slices.Clone(d.Limits)
 	for i := range d.Limits {
-		reveal(&d.Limits[i].Key)
+		unhash(&d.Limits[i].Key)
 	}
 	if len(d.Answer().Fired) > 0 { //mutant:fired-under-a-hash
 		d.System = new(*d.System)
 		d.System.Fired = slices.Clone(d.System.Fired)
 		for i := range d.System.Fired {
-			reveal(&d.System.Fired[i].Key)
+			unhash(&d.System.Fired[i].Key)
 		}
 	}
 }
