@@ -3,6 +3,7 @@ package routing
 import (
 	"hash/maphash"
 	"math/bits"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -50,18 +51,6 @@ func newDenials(config *Config) *denials {
 		now: func() limit.Span {
 			return limit.Span((time.Since(begin) + ahead()) / time.Microsecond)
 		}}
-}
-
-// denial is a denial that may be repeated.
-type denial struct {
-	inquiry
-	namespace string
-	entries   []shard.Entry
-	revision  uint64     // of the policies that allow it to be repeated
-	decided   limit.Span // the decision was made at this instant of our clock or later
-	heard     limit.Span // its RetryAfter had begun by this instant
-	dies      limit.Span // it is not repeated from this instant on
-	decision  shard.Decision
 }
 
 // inquiry is a request that a denial may answer, with the state at the time it was asked.
@@ -122,47 +111,6 @@ func (d *denials) find(q *inquiry, r *shard.Request, revision uint64, now limit.
 	return nil
 }
 
-// stands reports whether the denial is still valid, assuming that the request is the denied one.
-func (k *denial) stands(q *inquiry, revision uint64, now limit.Span) bool {
-	return k.hash == q.hash && k.changes == q.changes && k.revision == revision && now < k.dies
-}
-
-// answers reports whether the request is the one that was denied.
-func (k *denial) answers(r *shard.Request) bool {
-	if k.namespace != r.Namespace || len(k.entries) != len(r.Entries) {
-		return false
-	}
-	for i := range r.Entries {
-		a, b := &k.entries[i], &r.Entries[i]
-		if a.Key != b.Key || a.Cost != b.Cost || a.Policy != b.Policy || a.Tier != b.Tier {
-			return false
-		}
-	}
-	return true
-}
-
-// repeat writes the denial into an answer, with the remaining waits. It writes the statuses into limits, which must
-// have the right length.
-func (k *denial) repeat(now limit.Span, limits []shard.LimitStatus, into *shard.Decision) {
-	passed := now - k.heard
-	*into = k.decision
-	into.Age = max(1, now-k.decided)
-	into.RetryAfter = remainingWait(k.decision.RetryAfter, passed)
-	into.Limits = limits
-	copy(limits, k.decision.Limits)
-	for i := range limits {
-		limits[i].RetryAfter = remainingWait(limits[i].RetryAfter, passed)
-	}
-}
-
-// remainingWait returns the rest of a wait, at least 1. A wait of 0 and limit.Never are returned unchanged.
-func remainingWait(wait, passed limit.Span) limit.Span {
-	if wait <= 0 {
-		return wait
-	}
-	return max(1, wait-passed)
-}
-
 // keep stores a denial for the next such request. asked and heard are the instants of the request and of its answer.
 // Answers not worth repeating are not kept: above all admissions, and anything that a shard has counted.
 func (d *denials) keep(
@@ -189,15 +137,6 @@ func (d *denials) keep(
 	if k.own(r, revision.Set) {
 		slot.Store(k)
 	}
-}
-
-func denialBytes(r *shard.Request, said *shard.Decision) int {
-	const statusBytes, entryBytes = 256, 128
-	size := statusBytes*len(said.Limits) + entryBytes*len(r.Entries)
-	for i := range r.Entries {
-		size += len(r.Entries[i].Key)
-	}
-	return size
 }
 
 // room chooses the slot for a denial that ends at dies: the one that holds the same request, an empty one, or the one
@@ -233,4 +172,97 @@ func (d *denials) size() (n int) {
 		}
 	}
 	return n
+}
+
+// wrap answers requests that pass this node from the kept denials, passes on the rest, and returns one result for each,
+// in their order. It keeps new denials that may be repeated, and ends those that a request may make untrue.
+func (d *denials) wrap(requests []shard.Request, decide func([]shard.Request) []shard.Result) []shard.Result {
+	if slices.ContainsFunc(requests, isForget) {
+		d.forget(requests)
+		defer d.forget(requests) // a denial may have been kept meanwhile
+	}
+	revision := d.revision()
+	if revision == nil {
+		return decide(requests)
+	}
+	p := denialPass{denials: d, revision: revision, requests: requests, asked: d.now()}
+	p.repeat()
+	all := decideRest(requests, p.results, func(r *shard.Result) bool { return r.Decision.Age != 0 }, decide)
+	p.end(all)
+	return all
+}
+
+// revision returns the current policies if they allow any denial to be repeated, else nil.
+func (d *denials) revision() *policy.Revision {
+	if revision := d.policies(); revision != nil && revision.Set.RepeatsDenials() {
+		return revision
+	}
+	return nil
+}
+
+// answer repeats a denial if one answers the request.
+func (d *denials) answer(r *shard.Request, into *shard.Decision) bool {
+	revision := d.revision()
+	if revision == nil {
+		return false
+	}
+	q, ok := d.inquire(revision.Set, r)
+	if !ok {
+		return false
+	}
+	now := d.now()
+	kept := d.find(&q, r, revision.Version, now)
+	if kept == nil {
+		return false
+	}
+	kept.repeat(now, make([]shard.LimitStatus, len(kept.decision.Limits)), into)
+	d.repeated(r, into) //mutant:quick-denial-unseen
+	return true
+}
+
+// makeRoom ends the denials that a request may have made untrue, or will make untrue when it is decided. It reports
+// whether the request is of this kind. It is called before and after the request is decided: a denial asked for in
+// between may predate the change, and is not kept.
+func (d *denials) makeRoom(r *shard.Request) bool {
+	switch r.Op {
+	case shard.Reset, shard.SetUsed, shard.AddUsed, shard.Block, shard.Unblock, shard.PutOverride, shard.DeleteOverride,
+		shard.Settle:
+		for i := range r.Entries {
+			d.stripe(d.hashOf(r.Namespace, &r.Entries[i])).Add(1)
+		}
+		return true
+	case shard.FinishLeg:
+		if state := r.Operation.Verdict.State; state != shard.OperationAborted && state != shard.OperationSettled {
+			return false
+		}
+		if len(r.Entries) == 0 { // from a home that has forgotten the keys
+			d.anywhere.Add(1)
+		}
+		for i := range r.Entries {
+			d.stripe(d.hashOf(r.Namespace, &r.Entries[i])).Add(1)
+		}
+		return true
+	}
+	return false
+}
+
+func isForget(r shard.Request) bool { return r.Op == shard.Forget }
+
+// forget drops the denials of keys that are being forgotten. The memory of a denial that is not repeated any more would
+// hold its key until another one needs the slot.
+func (d *denials) forget(requests []shard.Request) {
+	for i := range requests {
+		r := &requests[i]
+		if r.Op != shard.Forget || r.Adjustment == nil {
+			continue
+		}
+		d.anywhere.Add(1)
+		for n := range d.slots {
+			kept := d.slots[n].Load()
+			if kept != nil && kept.namespace == r.Namespace &&
+				slices.ContainsFunc(kept.entries, func(e shard.Entry) bool { return e.Key == r.Adjustment.Forget }) {
+				d.slots[n].CompareAndSwap(kept, nil) //mutant:forgotten-key-among-denials
+			}
+		}
+	}
 }
