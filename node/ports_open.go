@@ -8,39 +8,14 @@ import (
 	"net"
 	"os"
 	"slices"
-	"sync"
 	"syscall"
 	"time"
 
 	"github.com/stint-io/stint/api"
 	"github.com/stint-io/stint/api/redis"
-	"github.com/stint-io/stint/cluster/peer"
 	"github.com/stint-io/stint/internal/edge/clienttls"
 	"github.com/stint-io/stint/internal/edge/connlimit"
 )
-
-// nullListener is a listener that takes no connection: even a port that no client is told of would be found.
-type nullListener struct {
-	once  sync.Once
-	ended chan struct{}
-}
-
-func newNullListener() *nullListener { return &nullListener{ended: make(chan struct{})} }
-
-// Accept implements net.Listener.
-func (w *nullListener) Accept() (net.Conn, error) {
-	<-w.ended
-	return nil, net.ErrClosed
-}
-
-// Close implements net.Listener.
-func (w *nullListener) Close() error {
-	w.once.Do(func() { close(w.ended) })
-	return nil
-}
-
-// Addr implements net.Listener.
-func (w *nullListener) Addr() net.Addr { return peer.Addr("nowhere") }
 
 // clientsAlive finds clients that vanished without closing, within two minutes: a pool may be silent for hours.
 var clientsAlive = net.KeepAliveConfig{Enable: true, Idle: time.Minute, Interval: 15 * time.Second, Count: 4}
