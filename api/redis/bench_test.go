@@ -53,7 +53,7 @@ func (d *discard) Close() error { return nil }
 
 func (d *discard) SyscallConn() (syscall.RawConn, error) { return d.null.SyscallConn() }
 
-// BenchmarkRound measures the cost of this package for a pipeline of 16 commands: parse, gather, answer.
+// BenchmarkRound measures the cost of this package for a pipeline of 16 commands: parse, queue, answer.
 func BenchmarkRound(b *testing.B) {
 	for name, command := range map[string]string{
 		"INCR": array("INCR", "counter"), "CL.THROTTLE": array("CL.THROTTLE", "user:42", "100", "100", "60"),
@@ -71,7 +71,7 @@ func BenchmarkRound(b *testing.B) {
 			b.ReportAllocs()
 			b.ResetTimer()
 			c.serve()
-			s.gather.calls.Wait()
+			s.queues.calls.Wait()
 		})
 	}
 }

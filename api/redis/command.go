@@ -73,7 +73,7 @@ func (c *conn) ask(v *verb, op shard.Op, arg []byte) *command {
 	if !c.keyOf(v, arg) {
 		return nil
 	}
-	id, err := c.server.gather.place(c.who.namespace, c.key.key)
+	id, err := c.server.queues.place(c.who.namespace, c.key.key)
 	m := c.next(v)
 	m.op, m.namespace, m.key, m.hashed, m.cost = op, c.who.namespace, c.key.key, c.key.by != nil, 1
 	if err != nil {

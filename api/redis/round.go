@@ -75,7 +75,7 @@ func (r *round) link(i int32, id shard.ID) {
 
 // repeat answers the checks if their denial may be repeated, so that a flood waits for no commit. No earlier command of
 // the round could make room for such a check.
-func (r *round) repeat(g *gatherer) {
+func (r *round) repeat(g *shardQueues) {
 	if !r.checks {
 		return
 	}
@@ -92,7 +92,7 @@ func (r *round) repeat(g *gatherer) {
 	}
 }
 
-func (r *round) repeatOne(c *command, g *gatherer) bool {
+func (r *round) repeatOne(c *command, g *shardQueues) bool {
 	if c.op != shard.Check || c.policy == "" {
 		return false
 	}
@@ -105,7 +105,7 @@ func (r *round) repeatOne(c *command, g *gatherer) bool {
 func (r *round) begin() {
 	r.began = time.Now()
 	r.follow()
-	r.repeat(r.conn.server.gather)
+	r.repeat(r.conn.server.queues)
 	parts := r.parts // with checks of several shards alone, the round may have ended before the loop below
 	calls := len(parts)
 	if r.acrossCount > 0 {
@@ -116,17 +116,17 @@ func (r *round) begin() {
 		return
 	}
 	r.left.Store(int32(calls))
-	g := r.conn.server.gather
+	g := r.conn.server.queues
 	if r.acrossCount > 0 {
 		g.calls.Go(func() { r.decideAcross(g) })
 	}
 	for _, p := range parts { // after the last one the round may have ended
-		g.queueOf(p.id).add(r, p)
+		g.of(p.id).add(r, p)
 	}
 }
 
 // decideAcross decides checks that may concern several shards, one after another, in the order in which they were sent.
-func (r *round) decideAcross(g *gatherer) {
+func (r *round) decideAcross(g *shardQueues) {
 	ctx, cancel := context.WithTimeout(context.Background(), g.timeout)
 	defer cancel()
 	for i := range r.commands {

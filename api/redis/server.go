@@ -44,7 +44,7 @@ func RefusePlaintext(sent []byte) (replies []byte, goOn bool) {
 // Server answers the Redis protocol. Serve and Close may be called once each.
 type Server struct {
 	config   Config
-	gather   *gatherer
+	queues   *shardQueues
 	held     atomic.Int64    // bytes of read buffers beyond readBytes
 	open     atomic.Int64    // connections
 	ids      atomic.Uint64   // last id of a connection
@@ -64,7 +64,7 @@ func NewServer(config Config) *Server {
 	ctx, end := context.WithCancel(context.Background())
 	return &Server{
 		config:   config,
-		gather:   newGatherer(config.Router, config.RequestTimeout, ctx.Done()),
+		queues:   newShardQueues(config.Router, config.RequestTimeout, ctx.Done()),
 		attempts: loglimit.Limit{Most: 10, Per: 10 * time.Second},
 		ctx:      ctx,
 		end:      end,

@@ -56,7 +56,7 @@ func stuckCall(t *testing.T) (w *world, s *Server, first *client, key string) {
 	key = keyOn(w, 0)
 	first = dialTCP(t, s)
 	first.send("INCR " + key + "\r\n")
-	l := s.gather.queueOf(0)
+	l := s.queues.of(0)
 	await.Until(t, "a call is under way", func() bool {
 		l.mu.Lock()
 		defer l.mu.Unlock()
@@ -67,7 +67,7 @@ func stuckCall(t *testing.T) (w *world, s *Server, first *client, key string) {
 
 func TestWhatArrivesDuringACallGoesTogetherInTheNext(t *testing.T) {
 	w, s, first, key := stuckCall(t)
-	l := s.gather.queueOf(0)
+	l := s.queues.of(0)
 	const others = 20
 	var clients []*client
 	for range others {
@@ -141,7 +141,7 @@ func TestTooMuchForOneShardIsRefusedAndNotDenied(t *testing.T) {
 		if refused != 2*each {
 			t.Errorf("%d were refused, of %d that did not fit", refused, 2*each)
 		}
-		if left := s.gather.waiting.Load(); left != 0 {
+		if left := s.queues.waiting.Load(); left != 0 {
 			t.Errorf("%d requests seem to wait", left)
 		}
 	})
@@ -206,7 +206,7 @@ func TestCloseAnswersWhatIsUnderWayAndRefusesTheRest(t *testing.T) {
 	busy, idle := connect(), connect()
 	idle.ask("PING")
 	busy.send("INCR " + keyOn(w, 0) + "\r\n")
-	l := s.gather.queueOf(0)
+	l := s.queues.of(0)
 	await.Until(t, "a call is under way", func() bool { l.mu.Lock(); defer l.mu.Unlock(); return l.calls > 0 })
 	closed := make(chan struct{})
 	go func() {

@@ -31,10 +31,10 @@ const callsMost = 8
 // up to callsMost calls are under way. The owner gathers requests from all nodes: its entries hold half as many
 // commands again as if each node waited here.
 type shardQueue struct {
-	gatherer *gatherer
-	id       shard.ID
-	work     func()        // the method run
-	back     chan struct{} // of capacity 1; gets a value when as many rounds wait as the next call wants
+	all    *shardQueues
+	id     shard.ID
+	work   func()        // the method run
+	enough chan struct{} // of capacity 1; gets a value when as many rounds wait as the next call wants
 
 	mu     sync.Mutex     // guards the fields below
 	queue  []*batch       // the batches for the next call and for later ones
@@ -54,7 +54,7 @@ var errFull = &shard.Error{Code: shard.Overloaded, Message: "too many commands w
 func (l *shardQueue) add(r *round, p part) {
 	l.mu.Lock()
 	if l.held.requests >= queueRequestsMost || l.held.bytes >= queueBytesMost ||
-		l.gatherer.waiting.Load() >= requestsMost {
+		l.all.waiting.Load() >= requestsMost {
 		l.mu.Unlock()
 		for i := p.first; i >= 0; i = r.commands[i].next {
 			r.commands[i].result.Err = errFull
@@ -69,12 +69,12 @@ func (l *shardQueue) add(r *round, p part) {
 	b.rounds = append(b.rounds, r)
 	b.load.add(p.load)
 	l.held.add(p.load)
-	l.gatherer.waiting.Add(int64(p.requests))
+	l.all.waiting.Add(int64(p.requests))
 	l.rounds++
 	l.ours += p.requests
 	if l.want > 0 && (l.rounds >= l.want || len(l.queue) > 1) {
 		l.want = 0
-		l.back <- struct{}{} // has room: the channel is emptied before want is set
+		l.enough <- struct{}{} // has room: the channel is emptied before want is set
 	}
 	start := l.calls == 0 || l.calls < callsMost && !l.most()
 	if start {
@@ -82,12 +82,12 @@ func (l *shardQueue) add(r *round, p part) {
 	}
 	l.mu.Unlock()
 	if start {
-		l.gatherer.calls.Go(l.work)
+		l.all.calls.Go(l.work)
 	}
 }
 
 // most reports whether most of the node's requests without an answer are for this shard.
-func (l *shardQueue) most() bool { return int64(2*l.ours) > l.gatherer.waiting.Load() }
+func (l *shardQueue) most() bool { return int64(2*l.ours) > l.all.waiting.Load() }
 
 // open returns the batch that has room for more.
 func (l *shardQueue) open(more load) *batch {
@@ -127,14 +127,14 @@ func (l *shardQueue) run() {
 	now := time.Now()
 	replied := l.calls == 1 && l.most() && l.pace.Answered(len(b.rounds), l.rounds, now.Sub(began), now)
 	l.ours -= b.load.requests
-	l.gatherer.waiting.Add(-int64(b.load.requests))
+	l.all.waiting.Add(-int64(b.load.requests))
 	if replied {
 		l.mu.Unlock()
 		b.reply()
 		l.mu.Lock()
 	}
 	if len(l.queue) > 0 {
-		l.gatherer.calls.Go(l.work)
+		l.all.calls.Go(l.work)
 	} else {
 		l.calls--
 	}
@@ -162,7 +162,7 @@ func (l *shardQueue) depart() *batch {
 		case len(l.queue) > 1:
 			l.pace.End() // further requests would not fit into this call
 		}
-		due := l.queue[0].since.Add(l.gatherer.timeout / 2)
+		due := l.queue[0].since.Add(l.all.timeout / 2)
 		left := l.pace.Left(l.rounds, due, time.Now())
 		if left <= 0 {
 			return l.take()
@@ -175,7 +175,7 @@ func (l *shardQueue) depart() *batch {
 			l.pace.End()
 		}
 		select { // a round may have come just as the wait ended
-		case <-l.back:
+		case <-l.enough:
 		default:
 		}
 	}
@@ -184,10 +184,10 @@ func (l *shardQueue) depart() *batch {
 // await waits for the wanted number of rounds. It reports whether waiting must end: time is up, or the server closes.
 func (l *shardQueue) await(atMost time.Duration) (ended bool) {
 	select {
-	case <-l.back:
+	case <-l.enough:
 		return false
 	case <-time.After(atMost):
-	case <-l.gatherer.closing:
+	case <-l.all.closing:
 	}
 	return true
 }
@@ -195,8 +195,8 @@ func (l *shardQueue) await(atMost time.Duration) (ended bool) {
 // call decides a batch and stores the answers. It reports whether the requests may be reused, because they have no
 // reader left.
 func (l *shardQueue) call(b *batch) (reusable bool) {
-	ctx, cancel := context.WithDeadline(context.Background(), b.since.Add(l.gatherer.timeout))
-	results := l.gatherer.router.Submit(ctx, l.id, b.requests)
+	ctx, cancel := context.WithDeadline(context.Background(), b.since.Add(l.all.timeout))
+	results := l.all.router.Submit(ctx, l.id, b.requests)
 	cancel()
 	reusable = true
 	for i := range results {

@@ -161,7 +161,7 @@ func TestWhereClientsAskManyShardsNobodyWaitsForACall(t *testing.T) {
 			synctest.Wait()
 			time.Sleep(callTakes / 100)
 		}
-		l := s.gather.queueOf(0)
+		l := s.queues.of(0)
 		l.mu.Lock()
 		calls, queued := l.calls, l.held.requests
 		l.mu.Unlock()
@@ -190,7 +190,7 @@ func TestCloseEndsAWait(t *testing.T) {
 		_, s := serveSlowly(t)
 		clients := dialMany(t, s, 20)
 		askInTurns(clients, 50)
-		l := s.gather.queueOf(shard.Of(slot.Even(4), shard.DefaultNamespace, "key"))
+		l := s.queues.of(shard.Of(slot.Even(4), shard.DefaultNamespace, "key"))
 		waits := func() bool { // whether the first client to return waits for the others
 			var group sync.WaitGroup
 			for _, c := range clients {

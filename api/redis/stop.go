@@ -39,7 +39,7 @@ func (s *Server) Close(ctx context.Context) {
 	})
 	defer stopped()
 	s.wait.Wait()
-	s.gather.calls.Wait()
+	s.queues.calls.Wait()
 }
 
 // cut ends a connection without a TLS alert, which would wait for a client that reads nothing.

@@ -113,7 +113,7 @@ func TestACommandThatComesTooLateIsRefusedBehindTheOthers(t *testing.T) {
 	s, _ := serve(t, w, nil)
 	c := dialTCP(t, s)
 	c.send("INCR " + key + "\r\n")
-	l := s.gather.queueOf(0)
+	l := s.queues.of(0)
 	await.Until(t, "a call is under way", func() bool { l.mu.Lock(); defer l.mu.Unlock(); return l.calls > 0 })
 	s.refusing.Store(true)                                                    // as Close does after a moment
 	c.send("INCR " + key + "\r\nPING\r\n" + strings.Repeat("x", 4*readBytes)) // more than is read at once
