@@ -212,7 +212,7 @@ func verdict(s *shard.LimitStatus) string {
 // ahead describes the change that time will bring.
 func (e *explanation) ahead(s *shard.LimitStatus) string {
 	now := answeredAt(&e.decision)
-	rule, _ := decisions.Rule(e.policies, &e.request, s)
+	rule, _ := decisions.RuleOf(e.policies, &e.request, s)
 	switch {
 	case s.RetryAfter > 0:
 		return fmt.Sprintf("; next admitted at %s, in %s", instantText(now+limit.Time(s.RetryAfter)),

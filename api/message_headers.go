@@ -17,7 +17,7 @@ func headersOf(policies *policy.Set, r *shard.Request, d *shard.Decision) map[st
 	var shown styled
 	for i := range d.Limits {
 		s := &d.Limits[i]
-		shown.add(decisions.PolicyOfStatus(policies, r, s), s)
+		shown.add(decisions.PolicyOf(policies, r, s), s)
 	}
 	waits := !d.Allowed && d.RetryAfter != limit.Never
 	if !shown.any && !waits {

@@ -7,12 +7,6 @@ import (
 	"github.com/stint-io/stint/shard"
 )
 
-// Denies reports whether the limit itself denied and can deny (it is neither in shadow nor unlimited).
-func Denies(s *shard.LimitStatus) bool { return !s.Allowed && !s.Shadow && !s.Unlimited }
-
-// Stands reports whether the limit or a block of its key denied.
-func Stands(s *shard.LimitStatus) bool { return Denies(s) || s.Blocked }
-
 // DeniedBy returns the limits that denied, and after them the lockouts and the blocks by hand, which belong to no
 // limit.
 func DeniedBy(d *shard.Decision) (names []string) {
@@ -40,18 +34,6 @@ func denials(d *shard.Decision) iter.Seq2[*shard.LimitStatus, string] {
 	}
 }
 
-// BlockName returns the name of a key's block: "lockout" if a ladder set it, "block" if it was set by hand, or by a
-// ladder that its policy no longer has.
-func BlockName(s *shard.LimitStatus) string {
-	if s.ByHand || s.BlockedUntil != 0 && s.LockoutLevel == 0 {
-		return "block"
-	}
-	return "lockout"
-}
-
-// SameKey reports whether two statuses belong to one policy on one key.
-func SameKey(a, b *shard.LimitStatus) bool { return a.Policy == b.Policy && a.Key == b.Key }
-
 // Reason returns the text of the first limit that denied and has one: its own or its policy's. A block has the text of
 // the policy. A denial never has the text of a soft limit, which would ask for a challenge.
 func Reason(policies *policy.Set, r *shard.Request, d *shard.Decision) string {
@@ -61,10 +43,10 @@ func Reason(policies *policy.Set, r *shard.Request, d *shard.Decision) string {
 		if !Stands(s) || s.Soft && !s.Blocked && !challenged {
 			continue
 		}
-		if rule, _ := Rule(policies, r, s); Denies(s) && rule.Reason != "" {
+		if rule, _ := RuleOf(policies, r, s); Denies(s) && rule.Reason != "" {
 			return rule.Reason
 		}
-		if p := PolicyOfStatus(policies, r, s); p != nil && p.Reason != "" {
+		if p := PolicyOf(policies, r, s); p != nil && p.Reason != "" {
 			return p.Reason
 		}
 	}

@@ -3,7 +3,6 @@ package decisions
 import (
 	"slices"
 
-	"github.com/stint-io/stint/policy"
 	"github.com/stint-io/stint/shard"
 )
 
@@ -53,42 +52,6 @@ var settlements = map[shard.Action]string{
 	shard.ActionExtend:  "extended",
 	shard.ActionSuccess: "success",
 	shard.ActionFailed:  "failed",
-}
-
-// EntryOf returns the entry of a status, or nil.
-func EntryOf(entries []shard.Entry, s *shard.LimitStatus) *shard.Entry {
-	for i := range entries {
-		if e := &entries[i]; e.Key == s.Key && e.Policy == s.Policy {
-			return e
-		}
-	}
-	return nil
-}
-
-// PolicyOfStatus returns the policy of a limit, or nil for a limit that came with the request, or if the policy no
-// longer exists.
-func PolicyOfStatus(policies *policy.Set, r *shard.Request, s *shard.LimitStatus) *policy.Policy {
-	if e := EntryOf(r.Entries, s); e != nil && e.Limits != nil {
-		return nil
-	}
-	p, _ := policies.Lookup(s.Policy)
-	return p
-}
-
-// Rule returns the limit of a status with the numbers of its policy, for display: the key may have an override.
-func Rule(policies *policy.Set, r *shard.Request, s *shard.LimitStatus) (policy.Limit, bool) {
-	var limits []policy.Limit
-	if e := EntryOf(r.Entries, s); e != nil && e.Limits != nil {
-		limits = e.Limits
-	} else if p, found := policies.Lookup(s.Policy); found && e != nil {
-		limits, _ = p.Resolve(e.Tier)
-	}
-	for _, l := range limits {
-		if l.Name == s.Limit {
-			return l, true
-		}
-	}
-	return policy.Limit{}, false
 }
 
 // Remaining returns the units left of the limit with least, or nil if no limit can deny.

@@ -36,7 +36,7 @@ var ofAPI = []group{
 	{tests("api", "TestARevokedTokenEndsACallWhoseMessageIsLate"), edits{"late-message-outlives-its-token": never}},
 	{tests("api", "TestWhatHasFiredOnAHashedKey"), edits{"fired-under-a-hash": never}},
 	{tests("api", "TestHeadersOfAKeyWithAnOverride"), edits{"headers-of-another-tier": never,
-		"envoy-shows-another-tier": swap("ruleShown(of.policies, of.r, of.d, s)", "decisions.Rule(of.policies, of.r, s)"),
+		"envoy-shows-another-tier": swap("ruleShown(of.policies, of.r, of.d, s)", "decisions.RuleOf(of.policies, of.r, s)"),
 	}},
 	{tests("api", "TestAnIDIsRefusedByWhatIsKnownOfItsSecret"), edits{
 		"unknown-secret-is-wrong":       swap("ErrHandleNewer", "ErrHandle"),
