@@ -47,7 +47,7 @@ func ParseDuration(text string) (time.Duration, error) {
 		return sign * length, nil
 	}
 	small, err := time.ParseDuration(rest)
-	if err != nil || small < 0 {
+	if err != nil || small < 0 || length > math.MaxInt64-small {
 		return 0, fmt.Errorf("%q is no duration: write it as 90s, 2h30m or 90d", text)
 	}
 	return sign * (length + small), nil

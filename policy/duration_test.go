@@ -18,6 +18,7 @@ func TestDurationsOfDays(t *testing.T) {
 		}
 	}
 	for _, text := range []string{"", "d", "90", "1.5d", "-", "d1", "1d-1h", "--5s", "1d2w", "99999999999d", "300000d",
+		"7000w2562047h",
 		"tomorrow"} {
 		if got, err := policy.ParseDuration(text); err == nil {
 			t.Errorf("%q is %v", text, got)
