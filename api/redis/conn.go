@@ -19,13 +19,14 @@ const (
 	answerWithin = 30 * time.Second
 )
 
-// conn is one connection. Its goroutine owns all fields except out, which belongs to the goroutine that answers the
-// current round.
+// conn is one connection. Its goroutine owns all fields, and the event loop while it rests there; except out, which
+// belongs to the goroutine that answers the current round.
 type conn struct {
 	server *Server
 	nc     net.Conn
 	raw    syscall.RawConn // nil unless it is a plaintext socket
 	id     uint64
+	rested chan struct{} // of capacity 1; gets a value when the event loop gives the connection back
 
 	proto  int    // 2 or 3
 	name   string // given by the client
@@ -65,6 +66,7 @@ func newConn(s *Server, nc net.Conn) *conn {
 		proven: connlimit.Prover(nc),
 		in:     make([]byte, readBytes),
 		free:   make(chan struct{}, 1),
+		rested: make(chan struct{}, 1),
 	}
 	c.free <- struct{}{}
 	c.round.conn, c.round.lister = c, c.round.questions
@@ -80,7 +82,7 @@ func (c *conn) serve() {
 	if c.shakeHands() {
 		c.awaitTokens()
 		c.identify()
-		for c.fill() && c.answer() {
+		for c.fill() && c.answer() && c.server.loops.rest(c) {
 		}
 	}
 	<-c.free
@@ -169,21 +171,12 @@ func (c *conn) answer() bool {
 		return false
 	}
 	for c.from < c.to {
-		<-c.free
-		if c.ended {
-			c.free <- struct{}{}
+		begun, more := c.round.beginNext()
+		if !more {
 			return false
 		}
-		c.identify() //mutant:redis-connection-asked-once
-		c.translate()
-		if len(c.round.commands) == 0 {
-			c.free <- struct{}{}
+		if !begun {
 			break
-		}
-		ends := c.round.ends
-		c.round.begin()
-		if ends {
-			return false
 		}
 	}
 	if len(c.in) > readBytes && c.to-c.from <= readBytes/2 {
@@ -270,7 +263,7 @@ func (c *conn) writeOnce(fd uintptr) bool {
 func (c *conn) finished() {
 	if c.fault != nil || c.round.ends {
 		c.ended = true
-		c.nc.Close()
+		connlimit.HangUp(c.nc)
 	}
 	c.round.report()
 	c.round.reset()

@@ -101,6 +101,26 @@ func (r *round) repeatOne(c *command, g *shardQueues) bool {
 	return g.router.Repeat(&r.asks, &c.result.Decision)
 }
 
+// beginNext waits for the end of the round, and begins it anew with the complete commands that its connection has read.
+// begun reports whether there were any, and more whether the connection goes on.
+func (r *round) beginNext() (begun, more bool) {
+	c := r.conn
+	<-c.free
+	if c.ended {
+		c.free <- struct{}{}
+		return false, false
+	}
+	c.identify() //mutant:redis-connection-asked-once
+	c.translate()
+	if len(r.commands) == 0 {
+		c.free <- struct{}{}
+		return false, true
+	}
+	ends := r.ends
+	r.begin()
+	return true, !ends
+}
+
 // begin starts a round. Its connection owns the round again once it has the token, perhaps before begin returns.
 func (r *round) begin() {
 	r.began = time.Now()

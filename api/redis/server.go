@@ -45,6 +45,7 @@ func RefusePlaintext(sent []byte) (replies []byte, goOn bool) {
 type Server struct {
 	config   Config
 	queues   *shardQueues
+	loops    eventLoops
 	held     atomic.Int64    // bytes of read buffers beyond readBytes
 	open     atomic.Int64    // connections
 	ids      atomic.Uint64   // last id of a connection
@@ -65,6 +66,7 @@ func NewServer(config Config) *Server {
 	return &Server{
 		config:   config,
 		queues:   newShardQueues(config.Router, config.RequestTimeout, ctx.Done()),
+		loops:    newEventLoops(),
 		attempts: loglimit.Limit{Most: 10, Per: 10 * time.Second},
 		ctx:      ctx,
 		end:      end,

@@ -14,6 +14,7 @@ type shardQueues struct {
 	router  Router
 	timeout time.Duration
 	waiting atomic.Int64    // requests without an answer
+	placed  atomic.Bool     // the number of shards is known, and so place waits no longer
 	calls   sync.WaitGroup  // the queues' calls; the server waits for them
 	closing <-chan struct{} // closed when calls stop waiting for more requests
 
@@ -47,6 +48,9 @@ func (q *shardQueues) of(id shard.ID) *shardQueue {
 func (q *shardQueues) place(namespace, key string) (shard.ID, *shard.Error) {
 	id, err := q.router.Place(overContext, namespace, key)
 	if err == nil {
+		if !q.placed.Load() {
+			q.placed.Store(true)
+		}
 		return id, nil
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), q.timeout)

@@ -4,6 +4,8 @@ import (
 	"context"
 	"crypto/tls"
 	"time"
+
+	"github.com/stint-io/stint/internal/edge/connlimit"
 )
 
 const (
@@ -28,6 +30,7 @@ func (s *Server) Close(ctx context.Context) {
 		c.nc.SetReadDeadline(time.Now().Add(quietFor))
 	}
 	s.mu.Unlock()
+	s.loops.close()
 	enough := time.AfterFunc(quietFor, func() { s.refusing.Store(true) })
 	defer enough.Stop()
 	stopped := context.AfterFunc(ctx, func() {
@@ -48,7 +51,7 @@ func (c *conn) cut() {
 		secure.NetConn().Close()
 		return
 	}
-	c.nc.Close()
+	connlimit.HangUp(c.nc)
 }
 
 // turnAway answers late commands, after the replies to the commands in time, that they were not counted, and so an

@@ -55,6 +55,18 @@ func (c *tcpConn) Read(b []byte) (int, error) {
 // Close implements net.Conn.
 func (c *tcpConn) Close() error { return c.conn.Close() }
 
+// HangUp ends a connection. Its reader hears of it and must close it; a socket stays open until then, so that no other
+// connection gets its descriptor while the reader waits for it.
+func HangUp(c net.Conn) {
+	half, ok := c.(interface {
+		CloseRead() error
+		CloseWrite() error
+	})
+	if !ok || half.CloseRead() != nil || half.CloseWrite() != nil {
+		c.Close()
+	}
+}
+
 // Prover returns the function that marks the connection's client as authenticated. The connection may be one of a
 // Limit, or wrap one that it returns by NetConn, as TLS connections do; for others the function does nothing. It may be
 // called often and concurrently.

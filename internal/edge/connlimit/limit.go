@@ -159,7 +159,7 @@ func (l *Limit) makeRoom() {
 	}
 	l.config.Observer.Cut(l.config.Port, len(idle))
 	for _, c := range idle {
-		c.Conn.Close() // the reader closes it again through conn.Close
+		HangUp(c.Conn) // its reader closes it
 		l.leave(c)
 	}
 }
@@ -185,7 +185,7 @@ func (l *Limit) makeRoomForProven() {
 		l.dropUnproven(c)
 		l.mu.Unlock()
 		l.refuse("unproven", "remote", c.RemoteAddr().String())
-		c.Conn.Close() // the reader closes it again through conn.Close
+		HangUp(c.Conn) // its reader closes it
 		l.leave(c)
 	}
 }

@@ -141,6 +141,11 @@ var ofAPI = []group{
 		"changes-shown-under-hashes": swap("e.Kind == decisions.Change", "false"),
 	}},
 	{tests("api/redis", "TestARevokedTokenEndsItsConnections"), edits{"redis-connection-asked-once": gone}},
+	{tests("api/redis", "TestNoConnectionRestsTooSoon"), edits{
+		"stranger-rests":           never,
+		"loop-waits-for-the-table": without(" && c.server.queues.placed.Load()"),
+	}},
+	{tests("api/redis", "TestALoopWaitsForNoRound"), edits{"loop-waits-for-a-round": never}},
 	{tests("api/redis", "TestATokenIsNotReplacedByARole"), edits{
 		"redis-token-falls-back-to-role": swap("!c.shown", "true")}},
 	{tests("api/redis", "TestATokenOpensTheRedisPort"), edits{
