@@ -23,7 +23,7 @@ type Error struct {
 	// which. If it is false, the request was certainly not counted.
 	MaybeApplied bool
 
-	unreached bool // no connection could be made
+	unreached bool // no connection could be made, or the one with the request was lost
 }
 
 // Error implements error.
@@ -86,8 +86,11 @@ func failed(err error) *Error {
 			}
 		}
 	}
-	if e.unreached = neverSent(err); e.unreached {
-		e.Code, e.MaybeApplied = connect.CodeUnavailable.String(), false
+	if neverSent(err) {
+		e.unreached, e.Code, e.MaybeApplied = true, connect.CodeUnavailable.String(), false
+	}
+	if connectionLost(err) { //mutant:lost-node-is-asked-again
+		e.unreached = true
 	}
 	if e.MaybeApplied {
 		e.Code = connect.CodeAborted.String() // the server's code for this fate
@@ -111,6 +114,11 @@ func neverSent(err error) bool {
 	// the connection ended before its first request was sent.
 	return strings.Contains(err.Error(), "looked like an HTTP/1.1 header") ||
 		strings.Contains(err.Error(), "http2: client conn could not be established")
+}
+
+// connectionLost reports whether an error means that a node has not answered, and not for want of time.
+func connectionLost(err error) bool {
+	return !connect.IsWireError(err) && connect.CodeOf(err) == connect.CodeUnavailable
 }
 
 // tlsAlerts are the alerts by which a server refuses a client's certificate. In TLS 1.3 they come when the

@@ -134,7 +134,7 @@ func (o *owners) shuns(url string) bool {
 	return time.Now().Before(o.shunned[url])
 }
 
-// unreached shuns an address that could not be reached and asks for a refresh of the owners.
+// unreached shuns an address that could not be reached, or was lost, and asks for a refresh of the owners.
 func (o *owners) unreached(url string) {
 	now := time.Now()
 	o.mu.Lock()

@@ -14,6 +14,10 @@ var ofOthers = []group{
 	{tests("client", "TestARedirectIsNotFollowed"), edits{
 		"token-follows-a-redirect": without(", CheckRedirect: noRedirect"),
 	}},
+	{tests("client", "TestANodeThatHangsIsLeft"), edits{
+		"client-waits-for-a-silent-node": without("SendPingTimeout: pingAfter, "),
+		"lost-node-is-asked-again":       never,
+	}},
 	{tests("internal/edge/connlimit", "TestStrangersPushOutEachOther"), edits{
 		"proven-client-pushed-out": never,
 		"strangers-fill-a-port":    always,
