@@ -47,6 +47,7 @@ type canary struct {
 // canaryObserver is told what the canary finds.
 type canaryObserver interface {
 	CanaryHeard(shard uint32, at time.Time)
+	CanaryLeft(shard uint32)
 	CanaryViolated(shard uint32, kind string)
 }
 
@@ -83,6 +84,7 @@ func (c *canary) round(ctx context.Context) {
 		if b == nil || c.now().Sub(b.heard) > canaryKept/2 {
 			key, some := c.keyOn(id, slots)
 			if !some {
+				c.observer.CanaryLeft(uint32(id)) //mutant:shard-without-slots-falls-silent
 				continue
 			}
 			b = &canaryBook{key: key, heard: c.now()}

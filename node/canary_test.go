@@ -39,6 +39,7 @@ func newCage() *cage {
 }
 
 func (c *cage) CanaryHeard(shard uint32, at time.Time) { c.heard[shard] = at }
+func (c *cage) CanaryLeft(shard uint32)                { delete(c.heard, shard) }
 func (c *cage) CanaryViolated(_ uint32, kind string)   { c.violated = append(c.violated, kind) }
 func (c *cage) sing(times int) {
 	for range times {
@@ -130,6 +131,25 @@ func TestTheCanaryCountsWhereSlotsAre(t *testing.T) {
 	c.sing(2)
 	if len(c.violated) != 2 || len(c.books) != 1 || c.books[2] == nil {
 		t.Errorf("then: told %v, books %v", c.violated, c.books)
+	}
+}
+
+// A shard that has no slots left answers no canary. It is not one that has fallen silent, which is an alert.
+func TestTheCanaryLeavesAShardWithoutSlots(t *testing.T) {
+	c := newCage()
+	c.sing(1)
+	if len(c.heard) != 2 {
+		t.Fatalf("heard %v", c.heard)
+	}
+	c.on = slot.Even(1)
+	c.sing(2)
+	if at, told := c.heard[1]; told || len(c.heard) != 1 {
+		t.Errorf("shard 1, which has no slots, is said to have answered last at %v", at)
+	}
+	c.on = slot.Even(2)
+	c.sing(1)
+	if len(c.heard) != 2 {
+		t.Errorf("with slots again: heard %v", c.heard)
 	}
 }
 

@@ -55,7 +55,8 @@
 //	stint_disk_free_bytes                             what the disk has left for the data directory; absent: not known
 //	stint_disk_low                                    1: requests are refused for lack of room on the disk
 //	stint_canary_timestamp_seconds{shard}             when the shard last answered this node's canary, which counts a key of
-//	                                                  its own on each shard, a minute or so apart
+//	                                                  its own on each shard, a minute or so apart; absent where that has
+//	                                                  no slots
 //	stint_canary_violations_total{shard,kind}         answers to the canary that cannot be; kind: lost (a count that was
 //	                                                  answered is missing), doubled (more than was asked for)
 //	stint_replicas_convicted                          replicas here whose records were found wrong within the last day

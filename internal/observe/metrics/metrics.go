@@ -176,6 +176,9 @@ func (m *Metrics) CanaryHeard(shard uint32, at time.Time) {
 	}
 }
 
+// CanaryLeft records that no canary is to be answered by a shard, as it has no slots.
+func (m *Metrics) CanaryLeft(shard uint32) { m.canaryHeard.DeleteLabelValues(shardLabel(shard)) }
+
 // CanaryViolated counts an impossible answer to the canary: kind is lost or doubled.
 func (m *Metrics) CanaryViolated(shard uint32, kind string) {
 	m.canaryViolated.WithLabelValues(shardLabel(shard), kind).Inc()

@@ -161,6 +161,20 @@ func TestEverySeriesIsScraped(t *testing.T) {
 	}
 }
 
+// What has ended is told no more: an alert would take it for something that stands still.
+func TestWhatHasEndedIsNotScraped(t *testing.T) {
+	m := metrics.New()
+	m.SinkFailing("mended", true)
+	m.SinkFailing("mended", false)
+	m.CanaryHeard(2, time.Unix(1_000_000, 0))
+	m.CanaryLeft(2)
+	for _, series := range []string{"stint_sink_failing", "stint_canary_timestamp_seconds"} {
+		if text := scrape(t, m); strings.Contains(text, series) {
+			t.Errorf("%s is still told", series)
+		}
+	}
+}
+
 // The table of doc.go and a scrape must name the same series.
 func TestDocNamesEverySeries(t *testing.T) {
 	doc, err := os.ReadFile("doc.go")

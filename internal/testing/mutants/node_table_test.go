@@ -195,6 +195,7 @@ var ofNode = []group{
 		"canary-among-the-keys":    without(" || r.Namespace == shard.CanaryNamespace"),
 
 		"canary-leaves-a-shard-with-its-key": instead("return false"),
+		"shard-without-slots-falls-silent":   gone,
 	}},
 	{tests("node", "TestOnlyABillThatWasSentIsTriedAgain"),
 		edits{"untried-bill-is-a-retry": swap("tried[id]", "len(tried) > 0")}},
