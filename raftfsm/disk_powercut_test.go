@@ -169,6 +169,39 @@ func TestASnapshotThatIsHalfDeletedIsNoLoss(t *testing.T) {
 	}
 }
 
+// A disk that is full at any moment of a snapshot keeps nothing of it: the room is what the next one needs.
+func TestASnapshotThatFindsNoRoomLeavesNothing(t *testing.T) {
+	for nth, failed := int64(1), 0; ; nth++ {
+		b := newBrittle(vfs.NewMem(), syscall.ENOSPC)
+		store, err := openSnapshots(newDisk(b.failing), "snapshots")
+		if err != nil {
+			t.Fatal(err)
+		}
+		b.left.Store(nth)
+		sink, err := store.Create(raft.SnapshotVersionMax, 1, 1, raft.Configuration{}, 1, nil)
+		if err == nil {
+			if _, err = sink.Write(make([]byte, 2*snapshotBuffer)); err != nil {
+				err = errors.Join(err, sink.Cancel())
+			} else {
+				err = sink.Close()
+			}
+		}
+		if b.hit.Load() == nil {
+			if err != nil || failed < 10 {
+				t.Errorf("%d operations failed; then: %v", failed, err)
+			}
+			return
+		}
+		failed++
+		names, listed := b.failing.List(store.dir)
+		if listed != nil || err != nil && slices.ContainsFunc(names, func(name string) bool {
+			return strings.HasSuffix(name, snapshotUnfinished)
+		}) {
+			t.Errorf("%v failed, and %v are left: %v, %v", b, names, err, listed)
+		}
+	}
+}
+
 // A follower may finish a snapshot of its own while it finishes one from its leader, and while the snapshots are
 // listed. The disk takes its time, so that the other goroutine runs in the middle of each of these.
 func TestSnapshotsAreFinishedOneAfterTheOther(t *testing.T) {

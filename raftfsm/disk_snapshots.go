@@ -245,7 +245,10 @@ func (k *snapshotSink) Close() error {
 		return errors.Join(err, k.store.files.RemoveAll(k.draft))
 	}
 	k.meta.CRC = k.sum.Sum(nil)
-	return k.store.finish(k.draft, k.meta)
+	if err := k.store.finish(k.draft, k.meta); err != nil {
+		return errors.Join(err, k.store.files.RemoveAll(k.draft)) //mutant:full-disk-keeps-a-draft
+	}
+	return nil
 }
 
 // Cancel implements raft.SnapshotSink.

@@ -109,6 +109,9 @@ var ofRaftfsm = []group{
 		"term-overtakes-the-log": gone,
 		"vote-overtakes-the-log": gone,
 	}},
+	{tests("raftfsm", "TestASnapshotThatFindsNoRoomLeavesNothing"), edits{
+		"full-disk-keeps-a-draft": swap("errors.Join(err, k.store.files.RemoveAll(k.draft))", "err"),
+	}},
 	{tests("raftfsm", "TestALineOfSlowWritesIsNotAHungDisk"), edits{"slow-line-is-a-hang": gone}},
 	{tests("raftfsm", "TestDamagedSmallFileIsAnError"), edits{
 		"two-pages-claim-a-third":   swap("true", "at == id"), // R15
