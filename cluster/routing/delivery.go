@@ -54,6 +54,8 @@ type target struct {
 	owner Owner // the local actor; nil for another node
 	node  string
 	blind bool // chosen from the table alone, without evidence
+	// if it is blind: the route's turn as of the choice, and the one after this node
+	turn, after uint32
 }
 
 // deliver gets requests for one shard decided and returns one result for each, in their order. If slots have moved, the
@@ -160,10 +162,10 @@ func (e *delivery) next() (target, bool) {
 	if e.mayGo(e.known.hint.Node) {
 		return target{node: e.known.hint.Node}, true
 	}
-	places := r.config.Places(id)
+	places, turn := r.config.Places(id), e.route.turn.Load()
 	for i := range places {
-		if node := places[(int(e.route.turn.Load())+i)%len(places)]; e.mayGo(node) {
-			return target{node: node, blind: true}, true
+		if node := places[(int(turn)+i)%len(places)]; e.mayGo(node) {
+			return target{node: node, blind: true, turn: turn, after: turn + uint32(i) + 1}, true
 		}
 	}
 	return target{}, false
@@ -240,6 +242,9 @@ func (e *delivery) settle(t target, results []shard.Result, moved bool) (done bo
 	if len(again) < len(results) {
 		e.route.found(e.exhausted)
 	}
+	if e.unanswered(results) { //mutant:silent-node-asked-first
+		e.pass(t)
+	}
 	e.keep(results)
 	if len(again) == 0 {
 		return true
@@ -270,8 +275,23 @@ func (e *delivery) learn(t target, again []int, results []shard.Result) {
 		e.asked = e.asked[:len(e.asked)-1]
 		e.moment = min(max(2*e.moment, momentLeast), pauseMost)
 		sleep.For(e.ctx, e.moment)
-	case t.blind:
-		e.route.turn.Add(1)
+	default:
+		e.pass(t)
+	}
+}
+
+// unanswered reports whether a node may have taken requests, or all their time, and has not answered.
+func (e *delivery) unanswered(results []shard.Result) bool {
+	return slices.ContainsFunc(results, func(r shard.Result) bool {
+		return r.Err != nil && (r.Err.MaybeApplied() || e.ctx.Err() != nil)
+	})
+}
+
+// pass has the next callers without evidence ask another node first. Callers that met the same node at the same time
+// pass it once, all of them: otherwise enough of them would come back to it.
+func (e *delivery) pass(t target) {
+	if t.blind {
+		e.route.turn.CompareAndSwap(t.turn, t.after) //mutant:each-caller-turns
 	}
 }
 

@@ -92,6 +92,10 @@ var ofCluster = []group{
 		"gossip-keeps-a-removed-line": swap("RemoveKey", "AddKey"),
 	}},
 	{tests("cluster/routing", "TestRetriesAreASmallPartOfTheLoad"), edits{"each-waiter-asks-around": always}},
+	{tests("cluster/routing", "TestWhoHangsIsNotAskedFirstAgain"), edits{
+		"silent-node-asked-first": never,
+		"each-caller-turns":       swap("CompareAndSwap(t.turn, t.after)", "Add(1)"),
+	}},
 	{tests("cluster/routing", "TestAfterAnUnknownOutcomeOnlyADecisionIsCertain"), edits{
 		"late-refusal-speaks-for-all": always,
 	}},
