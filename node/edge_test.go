@@ -504,6 +504,45 @@ func TestAnEdgeThatIsCutOff(t *testing.T) {
 	})
 }
 
+// A node that hangs refuses no connection. Other nodes answer what an edge asks and passes on meanwhile, and nobody
+// waits for the silent one again and again.
+func TestAnEdgeLeavesANodeThatHangs(t *testing.T) {
+	t.Parallel()
+	for _, connected := range []bool{false, true} {
+		inBubble(t, func(t *testing.T) {
+			c := newEdges(t)
+			e := c.readyEdge(c.config("edge-a", c.usual("edge")))
+			d := c.doors(t, e, c.token)
+			if connected { // over a connection that calls which are passed on share
+				if status, text := d.call("PolicyService/List", `{}`); status != 200 {
+					t.Fatalf("before: %d %s", status, text)
+				}
+			}
+			ask := func(procedure, body string, within time.Duration) {
+				t.Helper()
+				began := time.Now()
+				if status, text := d.call(procedure, body); status != 200 || time.Since(began) > within {
+					t.Errorf("connected before: %v; %s: %d in %v: %s", connected, procedure, status, time.Since(began), text)
+				}
+			}
+			const once = `{"entries":[{"policy":"plenty","key":"k"}],"idempotencyId":"once"}`
+			memoryOf(t).net.Cut("edge-a", c.configs[0].APIAddr)
+			if connected {
+				d.call("PolicyService/List", `{}`) // it was sent, and may have been done
+			} else {
+				ask("PolicyService/List", `{}`, 4*time.Second)
+			}
+			ask("LimitService/Check", once, 4*time.Second)
+			for range 5 {
+				time.Sleep(time.Second)
+				ask("PolicyService/List", `{}`, time.Second)
+				ask("LimitService/Check", `{"entries":[{"policy":"plenty","key":"k"}]}`, time.Second)
+			}
+			memoryOf(t).net.Heal()
+		})
+	}
+}
+
 // A cluster that was restored is another one: its documents may have lower versions than those of the former, which an
 // edge that goes on would take for newer. So it ends, and one that is started then knows the new cluster.
 func TestAnEdgeEndsWhenItsClusterIsRestored(t *testing.T) {

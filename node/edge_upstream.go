@@ -11,7 +11,9 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -28,10 +30,19 @@ type upstream struct {
 	open      func(ctx context.Context, addr string) (net.Conn, error)
 	passes    *http.Transport // of calls that are passed on
 	connected atomic.Uint64   // how often a node took a connection for that of an edge
+
+	mu     sync.Mutex
+	silent map[string]time.Time // guarded by mu: until when nodes that did not answer are asked last
 }
 
+const (
+	passDialWithin = 2 * time.Second  // a handshake included: a node that hangs refuses nothing
+	silentFor      = 10 * time.Second // how long a node that did not answer is asked last
+)
+
 func newUpstream(c *EdgeConfig) (*upstream, error) {
-	u := &upstream{addresses: c.Upstream, tls: c.UpstreamTLS, token: c.UpstreamToken, open: c.World.Dial}
+	u := &upstream{addresses: c.Upstream, tls: c.UpstreamTLS, token: c.UpstreamToken, open: c.World.Dial,
+		silent: make(map[string]time.Time)}
 	if u.open == nil {
 		dialer := net.Dialer{KeepAliveConfig: clientsAlive}
 		u.open = func(ctx context.Context, addr string) (net.Conn, error) {
@@ -49,6 +60,8 @@ func newUpstream(c *EdgeConfig) (*upstream, error) {
 	}
 	to := func(scheme string) func(context.Context, string, string) (net.Conn, error) {
 		return func(ctx context.Context, _, addr string) (net.Conn, error) {
+			ctx, cancel := context.WithTimeout(ctx, passDialWithin)
+			defer cancel()
 			conn, err := u.dial(ctx, scheme+"://"+addr)
 			if err != nil {
 				err = unreachedError{err}
@@ -159,11 +172,28 @@ type unreachedError struct{ error }
 // Unwrap returns the reason.
 func (u unreachedError) Unwrap() error { return u.error }
 
+// avoid has a node that did not answer asked last for a while.
+func (u *upstream) avoid(address string) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.silent[address] = time.Now().Add(silentFor) //mutant:edge-asks-a-silent-node
+}
+
+// inTurn returns the addresses in the order in which they are asked: those that did not answer last.
+func (u *upstream) inTurn() []string {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	now := time.Now()
+	avoided := func(address string) bool { return now.Before(u.silent[address]) }
+	return append(slices.DeleteFunc(slices.Clone(u.addresses), avoided),
+		slices.DeleteFunc(slices.Clone(u.addresses), func(address string) bool { return !avoided(address) })...)
+}
+
 // RoundTrip implements http.RoundTripper: it sends a request to the first node that can be connected to, and to no
 // other.
 func (u *upstream) RoundTrip(r *http.Request) (*http.Response, error) {
 	var why error
-	for _, address := range u.addresses {
+	for _, address := range u.inTurn() {
 		at, err := url.Parse(address)
 		if err != nil {
 			return nil, err
@@ -179,6 +209,9 @@ func (u *upstream) RoundTrip(r *http.Request) (*http.Response, error) {
 			}
 		}
 		response, err := u.passes.RoundTrip(sent)
+		if err != nil && !errors.Is(err, context.Canceled) {
+			u.avoid(address)
+		}
 		if _, not := errors.AsType[unreachedError](err); !not {
 			return response, err
 		}

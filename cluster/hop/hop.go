@@ -33,7 +33,7 @@ type Pace struct {
 // a wide area, where a call that waited for a flight would wait for a round trip.
 var (
 	Near = Pace{DialWithin: time.Second, Flights: 2}
-	Far  = Pace{DialWithin: 5 * time.Second, Flights: 64}
+	Far  = Pace{DialWithin: 3 * time.Second, Flights: 64}
 )
 
 // Hop forwards requests to the nodes that own them. There is one connection to each node. All calls that wait when it
