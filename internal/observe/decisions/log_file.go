@@ -40,7 +40,28 @@ func (f *file) Reopen() error {
 		return fmt.Errorf("decision log: %w", err)
 	}
 	f.out, f.size = out, info.Size()
-	return nil
+	if f.endsInALine(info) { //mutant:line-continues-a-cut-one
+		return nil
+	}
+	n, err := f.out.WriteString("\n")
+	f.size += int64(n)
+	return err
+}
+
+// endsInALine reports whether the next line begins at the end of the file. It does not where a crash has cut the last
+// one.
+func (f *file) endsInALine(info os.FileInfo) bool {
+	if f.size == 0 || !info.Mode().IsRegular() {
+		return true
+	}
+	in, err := os.Open(f.config.Path)
+	if err != nil {
+		return true // it may be written, and not read
+	}
+	defer in.Close()
+	var last [1]byte
+	_, err = in.ReadAt(last[:], f.size-1)
+	return err != nil || last[0] == '\n'
 }
 
 // Write implements Output. Lines are never split between two files, and a line cut by a full disk is taken back.

@@ -267,6 +267,30 @@ func TestAFileIsRotated(t *testing.T) {
 	}
 }
 
+// A crash of the machine may cut the last line. Those after it are whole.
+func TestALineAfterACutOneIsWhole(t *testing.T) {
+	const two = "{}\n{}\n"
+	for before, want := range map[string]string{"": two, "{}\n": "{}\n" + two, `{"at":"20`: `{"at":"20` + "\n" + two} {
+		path := filepath.Join(t.TempDir(), "log")
+		if err := os.WriteFile(path, []byte(before), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		for range 2 {
+			f := File(FileConfig{Path: path, Bytes: 1 << 20, Files: 2})
+			err := f.Reopen()
+			if err == nil {
+				_, err = f.Write([]byte("{}\n"))
+			}
+			if err = errors.Join(err, f.Close()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if text, err := os.ReadFile(path); err != nil || string(text) != want {
+			t.Errorf("after %q: %q, want %q: %v", before, text, want, err)
+		}
+	}
+}
+
 // /dev/full is a disk without room: a real error of a real write.
 func TestARealFullDisk(t *testing.T) {
 	f := File(FileConfig{Path: "/dev/full", Bytes: 1 << 20, Files: 1})

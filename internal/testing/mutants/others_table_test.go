@@ -14,6 +14,7 @@ var ofOthers = []group{
 	{tests("client", "TestARedirectIsNotFollowed"), edits{
 		"token-follows-a-redirect": without(", CheckRedirect: noRedirect"),
 	}},
+	{tests("internal/observe/decisions", "TestALineAfterACutOneIsWhole"), edits{"line-continues-a-cut-one": always}},
 	{tests("client", "TestANodeThatHangsIsLeft"), edits{
 		"client-waits-for-a-silent-node": without("SendPingTimeout: pingAfter, "),
 		"lost-node-is-asked-again":       never,
