@@ -142,6 +142,7 @@ func (d *dispatcher) read() {
 		}
 		if !r.actor.Open() || r.stopped.Load() != nil {
 			d.metrics.EventsWaiting(uint32(r.Shard), 0, 0)
+			d.tellLost(r) //mutant:new-owner-loses-again
 			continue
 		}
 		clear(perSink)
@@ -160,6 +161,18 @@ func (d *dispatcher) read() {
 	}
 	d.waiting = waiting
 	d.schedule.Sync(all)
+}
+
+// tellLost tells what a shard has lost that another node owns. Otherwise it would seem to be lost when it comes here.
+func (d *dispatcher) tellLost(r *replica) {
+	var page shard.EventsPage
+	var err error
+	r.group.View(func(s *shard.State) {
+		page, err = shard.ReadEvents(s, shard.EventsQuery{List: shard.EventsWaiting, Most: 1})
+	})
+	if err == nil { // else the owner says so
+		d.metrics.EventsLost(uint32(r.Shard), page.Lost)
+	}
 }
 
 // outbox returns the events of a shard that wait. It reads page by page, so that no other reader waits long for the

@@ -93,7 +93,7 @@
 //	stint_events_waiting{shard}                       events that wait for sinks; 0 where the shard is not owned
 //	stint_events_dead{shard}                          dead letters that are kept; likewise
 //	stint_events_lost_total{shard}                    events that were dropped before all of their sinks had them: the list of
-//	                                                  dead letters was full
+//	                                                  dead letters was full; told by each node with a copy of the shard
 //	stint_bills_skipped_total{sink}                   bills that a sink cannot be sent, and that a person enters; the log says
 //	                                                  which and why
 //	stint_spikes_total{policy}                        keys that were denied far more often than before, at most once in 10

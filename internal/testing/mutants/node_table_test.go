@@ -140,6 +140,7 @@ var ofNode = []group{
 		"parts-of-a-node-that-ran": never,
 	}},
 	{tests("internal/offline/recovery", "TestAClockThatIsBehindIsNamed"), edits{"slow-clock-made-a-part": never}},
+	{tests("node", "TestANewOwnerLosesNoEventsAgain"), edits{"new-owner-loses-again": gone}},
 	{tests("node", "TestAnEdgeLeavesANodeThatHangs"), edits{"edge-asks-a-silent-node": gone}},
 	{tests("node", "TestAnEdgeEndsWhenItsClusterIsRestored"), edits{
 		"edge-outlives-its-cluster": never,
