@@ -384,3 +384,53 @@ func TestARevisionReachesAKeyWhoseOverrideEndedUnseen(t *testing.T) {
 		}
 	}
 }
+
+// TestARevisionWithoutATierReachesWhatWasTakenUnderIt: a settlement of what was taken under a tier that a revision has
+// removed finds the key as the revision left it. So it neither gives back what was taken at another rate, nor leaves
+// the key to the former rate until somebody else asks.
+func TestARevisionWithoutATierReachesWhatWasTakenUnderIt(t *testing.T) {
+	slow := limit.Limit{Algorithm: limit.TokenBucket, Quota: 5, Count: 1, Period: day, Initial: 5}
+	fast := slow
+	fast.Count = 86_400 // one unit a second
+	p := onePolicy(slow)
+	p.Tiers = tierOf(slow.Algorithm, fast)
+	for _, settles := range []bool{false, true} {
+		w := &owner{world: newWorld(t, p), overlay: map[string]Record{}}
+		w.adopt(origin, w.policies)
+		reserve := reserveOf(Entry{Policy: "p", Key: "k", Cost: 5, Tier: wide})
+		held := w.decide(origin+1, []Request{reserve})[0].Decision
+		w.adopt(origin+2, policy.NewSet([]*policy.Policy{onePolicy(slow)}))
+		if settles {
+			one := settleOf(reserve, held, Settlement{Action: ActionCommit, Actual: []uint64{4}})
+			if r := w.decide(origin+limit.Time(second), []Request{one})[0]; r.Err != nil {
+				t.Fatal(r.Err)
+			}
+		}
+		d := w.decide(origin+limit.Time(2*second), []Request{checkOf("p", "k", 1)})[0].Decision
+		if d.Allowed || d.RetryAfter < day-3*second {
+			t.Errorf("settled %v: %+v", settles, d)
+		}
+	}
+}
+
+// TestAnExcessUnderARemovedTierIsCounted: what a commit spends above its hold counts on the limits that the key has now,
+// although the tier of the hold is gone, and although its window has passed.
+func TestAnExcessUnderARemovedTierIsCounted(t *testing.T) {
+	window := limit.Limit{Algorithm: limit.FixedWindow, Quota: 5, Period: minute}
+	p, more := onePolicy(window), window
+	more.Quota = 9
+	p.Tiers = tierOf(window.Algorithm, more)
+	for overage, want := range map[Overage]uint64{OverageClamp: 5, OverageDebt: 7, OverageReject: 0} {
+		w := newWorld(t, p)
+		reserve := reserveOf(Entry{Policy: "p", Key: "k", Cost: 1, Tier: wide})
+		reserve.Hold.TTL = hour
+		held := w.must(origin, reserve)
+		w.policies = policy.NewSet([]*policy.Policy{onePolicy(window)})
+		commit := settleOf(reserve, held, Settlement{Action: ActionCommit, Actual: []uint64{8}, Overage: overage})
+		later := origin + limit.Time(2*minute)
+		if results, _ := w.batch(later, commit); (results[0].Err != nil) != (overage == OverageReject) {
+			t.Errorf("overage %d: %v", overage, results[0].Err)
+		}
+		w.wantUsed(later+1, "p", "k", want)
+	}
+}

@@ -78,8 +78,8 @@ func (b *batch) charge(r *Request, i int, op Op) (charge, *Error) {
 		override = nil
 	}
 	limits, ok := p.ResolveFor(entry.Tier, override)
-	if !ok && settles {
-		return b.storedCharge(r, i)
+	if settles { //mutant:settlement-of-a-removed-tier-refused
+		limits, ok = p.OfTier(entry.Tier, override), true
 	}
 	if !ok {
 		return charge{}, Invalidf(fmt.Sprintf("entries[%d].tier", i), "policy %q has no tier %q%s",
@@ -101,8 +101,8 @@ func didYouMean(name string) string {
 }
 
 // storedCharge returns the charge of the entry of a settlement, or of a returned lease, if only the key's record still
-// has its limits: the hold's id contains just the names of inline limits, and a policy or tier may no longer exist. A
-// limit that was at rest and forgotten is left out.
+// has its limits: the hold's id contains just the names of inline limits, and a policy may no longer exist. A limit that
+// was at rest and forgotten is left out.
 func (b *batch) storedCharge(r *Request, i int) (charge, *Error) {
 	entry := &r.Entries[i]
 	c, err := b.counter(r, i, inlinePolicy, entry.Limits)

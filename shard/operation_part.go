@@ -174,14 +174,7 @@ func (e partEvaluation) holdPart(p *Request, d *Decision) {
 // chargesOf puts the counters of entries into e.charges, even if their policies or tiers no longer exist, and returns a
 // decision with their statuses. The error concerns a key with an unreadable record.
 func (e partEvaluation) chargesOf(entries []Entry) (Decision, *Error) {
-	r := Request{Op: Settle, Namespace: e.r.Namespace, Entries: append([]Entry(nil), entries...)}
-	for i := range r.Entries {
-		if p, ok := e.policyOf(&r.Entries[i]); ok {
-			if _, ok := p.Resolve(r.Entries[i].Tier); !ok {
-				r.Entries[i].Tier = ""
-			}
-		}
-	}
+	r := Request{Op: Settle, Namespace: e.r.Namespace, Entries: entries}
 	d := e.newDecision()
 	err := e.decideEntries(&r, Settle, &d)
 	return d, err

@@ -96,7 +96,7 @@ func (r *run) usage(at limit.Time, q UsageQuery) (all []Usage) {
 // is the policy's, or another that the policy has or had.
 func (r *run) correction(w *wish, q Request) Request {
 	if n := len(r.corrects); n > 0 && w.pick%3 == 0 {
-		return r.corrects[n-1-w.pick/3%min(n, 2)]
+		return r.adjustable(r.corrects[n-1-w.pick/3%min(n, 2)])
 	}
 	which := model.Correction{Meter: []string{"", "", "b0", "b1"}[w.pick%4]}
 	if periods := r.history.Bill(q.Entries[0].Policy, q.Entries[0].Key, r.now); w.pick/4%3 > 0 && len(periods) > 0 {

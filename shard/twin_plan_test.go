@@ -150,6 +150,8 @@ func mood(rnd *rand.Rand, p *policy.Policy) {
 		p.Tiers = map[string]policy.Tier{lifted: {Unlimited: true}, wide: {Limits: randomNumbers(rnd, p.Limits)}}
 		if rnd.IntN(4) == 0 {
 			p.DefaultTier = wide
+		} else if rnd.IntN(4) == 0 {
+			delete(p.Tiers, []string{lifted, wide}[rnd.IntN(2)])
 		}
 	}
 }

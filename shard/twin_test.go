@@ -329,9 +329,17 @@ func (r *run) request(w *wish, before []Request) Request {
 	return q
 }
 
-// adjustable returns a request, or a read in place of an adjustment that the policies in force refuse, which may have
-// changed since it was made.
+// adjustable returns a request, or a read in place of one that the policies in force refuse, which may have changed
+// since it was made.
 func (r *run) adjustable(q Request) Request {
+	for i := range q.Entries {
+		p, _ := r.policies.Lookup(q.Entries[i].Policy)
+		if _, known := p.Tiers[q.Entries[i].Tier]; !known && q.Entries[i].Tier != "" && q.Op != Settle {
+			plain := slices.Clone(q.Entries)
+			plain[i].Tier = ""
+			return r.adjustable(Request{Op: Get, Namespace: q.Namespace, Entries: plain})
+		}
+	}
 	switch q.Op {
 	case Reset, SetUsed, AddUsed:
 		if !slices.ContainsFunc(r.limitsOf(&q), q.adjusts) {

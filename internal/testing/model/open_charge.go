@@ -29,6 +29,9 @@ func (h *History) open(d *Decided, at limit.Time) (all []*openCharge) {
 
 func (h *History) openOne(c Charge, at limit.Time) *openCharge {
 	a := &openCharge{Charge: c, policy: h.policyOf(c)}
+	if _, known := a.policy.Tiers[c.Tier]; !known { // what was taken under a tier that is gone is settled without one
+		c.Tier = ""
+	}
 	a.counter = &counter{}
 	if known := h.counters[c.address()]; known != nil {
 		a.counter = known.copied()

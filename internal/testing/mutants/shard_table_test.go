@@ -143,15 +143,17 @@ var ofShard = []group{
 	}},
 	// Changes of numbers happen at their instant.
 	{tests("shard", "TestChangesInEveryOrder|TestARaisedRateReachesAUsedUpKey|TestARevisionMovesOnlyWhatItChanges|"+
-		"TestAKeyIsKeptForTheEndOfItsOverride|TestARevisionReachesAKeyWhoseOverrideEndedUnseen"), edits{
-		"denial-keeps-old-numbers":           gone,
-		"read-leaves-new-numbers":            instead("if reads = false; reads {"),
-		"revision-when-noticed":              swap("o.batch.revisions.of(o.batch.view, c.policy.Name, k.name)", "limit.Forever"),
-		"override-ends-when-noticed":         swap("at)", "o.batch.at.Now)"),
-		"override-begins-when-noticed":       gone,
-		"revision-skips-an-ended-override":   swap("revised <= at || revised == limit.Forever", "revised >= 0"),
-		"forgotten-before-its-override-ends": without(", restsWithout(c, o, now)"),
-		"every-revision-changes-all":         gone,
+		"TestAKeyIsKeptForTheEndOfItsOverride|TestARevisionReachesAKeyWhoseOverrideEndedUnseen|"+
+		"TestARevisionWithoutATierReachesWhatWasTakenUnderIt"), edits{
+		"denial-keeps-old-numbers":             gone,
+		"read-leaves-new-numbers":              instead("if reads = false; reads {"),
+		"revision-when-noticed":                swap("o.batch.revisions.of(o.batch.view, c.policy.Name, k.name)", "limit.Forever"),
+		"override-ends-when-noticed":           swap("at)", "o.batch.at.Now)"),
+		"override-begins-when-noticed":         gone,
+		"revision-skips-an-ended-override":     swap("revised <= at || revised == limit.Forever", "revised >= 0"),
+		"forgotten-before-its-override-ends":   without(", restsWithout(c, o, now)"),
+		"every-revision-changes-all":           gone,
+		"settlement-of-a-removed-tier-refused": never,
 	}},
 	// Meters: what is billed, where it comes back to, and what a reader sees.
 	{tests("shard", "TestEveryDecisionIsTheTwins", "-seed=1", "-operations=300000"), edits{
