@@ -247,18 +247,18 @@ func (e *evaluation) decideEntry(r *Request, i int, op Op, d *Decision) *Error {
 		//mutant:look-takes
 		op, cost = Peek, 1 // is there room for anything?
 	}
+	for j := range e.charges {
+		if e.charges[j].counter.key == c.key {
+			return Invalidf(fmt.Sprintf("entries[%d]", i),
+				"repeats the policy and key of an earlier entry; add the costs up")
+		}
+	}
 	if c.unseen() && op.charges() {
 		if e.room.full() {
 			return e.full()
 		}
 		if err := e.capped(r, i, ch.policy); err != nil {
 			return err
-		}
-	}
-	for j := range e.charges {
-		if e.charges[j].counter.key == c.key {
-			return Invalidf(fmt.Sprintf("entries[%d]", i),
-				"repeats the policy and key of an earlier entry; add the costs up")
 		}
 	}
 	ch.first = len(d.Limits)

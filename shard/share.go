@@ -179,12 +179,17 @@ func (e *evaluation) capped(r *Request, i int, p *policy.Policy) *Error {
 		name = InlinePolicy
 	}
 	s := e.sharesOf(r.Namespace, name)
+	added := 0 // by earlier entries of the request
+	for j := range e.charges {
+		ch := &e.charges[j]
+		added += int(bit(ch.policy == p && !ch.looks && ch.counter.unseen())) //mutant:request-passes-the-cap
+	}
 	field := fmt.Sprintf("entries[%d].key", i)
 	//mutant:every-shard-has-the-whole-cap
-	if most := e.room.keys(p.MaxKeys); p.MaxKeys > 0 && uint64(s.Policy.Keys) >= most {
+	if most := e.room.keys(p.MaxKeys); p.MaxKeys > 0 && uint64(s.Policy.Keys+added) >= most {
 		return errorf(MemoryFull, field, "would be a new one: policy %q counts %d keys of namespace %q on shard %d, "+
 			"whose part of max_keys is %d of %d; nothing was counted: wait until old ones end, or raise max_keys",
-			name, s.Policy.Keys, r.Namespace, e.at.Shard, most, p.MaxKeys)
+			name, s.Policy.Keys+added, r.Namespace, e.at.Shard, most, p.MaxKeys)
 	}
 	if e.room.crowded() && takesMost(s.Policy, s.All) {
 		return errorf(MemoryFull, field, "would be a new one: the keys of policy %q in namespace %q take more than "+

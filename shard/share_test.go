@@ -76,6 +76,41 @@ func TestAPolicyHasNoMoreKeysThanItsCap(t *testing.T) {
 
 // TestAShardHasItsPartOfACap: that of its slots, rounded up, in what it refuses and in what it reports. A shard with
 // all slots has all of it.
+// TestAPolicyHasNoMoreKeysThanItsCapByOneRequest: all new keys of a request count against a cap, but those that it only
+// looks at.
+func TestAPolicyHasNoMoreKeysThanItsCapByOneRequest(t *testing.T) {
+	w := newCapWorld(t)
+	several := func(op Op, keys ...string) (r Request) {
+		r = reserveOf()
+		r.Op = op
+		for _, key := range keys {
+			r.Entries = append(r.Entries, Entry{Policy: "bound", Key: key, Cost: 1})
+		}
+		return r
+	}
+	w.must(origin+1, several(Check, "1", "2", "3"))
+	for _, op := range []Op{Check, Count, Partial, Reserve} {
+		if err := w.refused(origin+2, several(op, "4", "1", "5", "6")); err.Code != MemoryFull ||
+			err.Field != "entries[3].key" || !strings.Contains(err.Message, "counts 5 keys") {
+			t.Errorf("op %d: %v", op, err)
+		}
+	}
+	looks := several(Check, "4", "5", "6")
+	looks.Entries[0].Cost = 0
+	w.must(origin+3, looks)
+	if err := w.refused(origin+4, several(Check, "5", "4")); err.Code != MemoryFull {
+		t.Error(err)
+	}
+	if err := w.refused(origin+5, several(Check, "7", "7")); err.Code != MemoryFull {
+		t.Error(err)
+	}
+	w.forget(origin+6, "5")
+	if err := w.refused(origin+7, several(Check, "7", "7")); err.Code != Invalid {
+		t.Error(err)
+	}
+	w.must(origin+8, several(Check, "7"))
+}
+
 func TestAShardHasItsPartOfACap(t *testing.T) {
 	for slots, want := range map[int]int{0: 5, 1: 1, 204: 1, 205: 2, 512: 3, 819: 4, 820: 5, 1024: 5} {
 		w := newCapWorld(t)
