@@ -72,14 +72,14 @@ func (e sessionEvaluation) decideOnce(answer *Result) {
 
 // remember keeps the answer for copies of the request, in the session or beside it, until the request is finished.
 func (e sessionEvaluation) remember(d *Decision) {
+	if !d.Allowed { // an id may be forgotten before its copies are
+		e.s.add(&e.s.denied, e.r.Number) //mutant:copy-of-a-denied-id-is-allowed
+	}
 	switch {
 	case e.r.Op == Tally:
 		e.s.tell(e.r.Number, d.Tallied)
 	case e.r.remembers(d):
 		e.s.answer(e.r.Number, e.r, d)
-		if !d.Allowed {
-			e.s.add(&e.s.denied, e.r.Number)
-		}
 	//mutant:reservation-copy-lacks-its-hold
 	case d.Index != 0 && e.r.ID == "" && e.r.Op.answersOnce() && !e.room.brimful():
 		e.write(Put{Key: string(appendSessionAnswerKey(nil, e.r.Session, e.r.Number)),

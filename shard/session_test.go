@@ -285,3 +285,26 @@ func TestSessionsAreNamedByTheirPlace(t *testing.T) {
 		t.Error(fmt.Sprint(len(seen), " sessions"))
 	}
 }
+
+// TestACopyOfADenialOutlivesItsID: a denial that was counted is no admission for a copy that comes when its id is
+// forgotten, as a policy may have it forgotten before copies are.
+func TestACopyOfADenialOutlivesItsID(t *testing.T) {
+	p := onePolicy(limit.Limit{Algorithm: limit.FixedWindow, Quota: 1, Period: minute})
+	p.CountDenied, p.Retention = true, second
+	w := newWorld(t, p)
+	s := opened(w, origin)
+	w.must(origin+1, checkOf("p", "k", 1))
+	guess := inSession(checkOf("p", "k", 1), s, 1, 0)
+	guess.ID = "id"
+	first := w.must(origin+2, guess)
+	if first.Allowed || first.Index == 0 {
+		t.Fatalf("%+v", first)
+	}
+	for _, later := range []limit.Span{3, second, minute} {
+		guess.Retry = true
+		if copied := w.must(origin+2+limit.Time(later), guess); copied.Allowed || !copied.Replayed ||
+			copied.RetryAfter == 0 {
+			t.Errorf("%d later: %+v", later, copied)
+		}
+	}
+}
