@@ -268,8 +268,11 @@ func (e sessionEvaluation) asCounted() Decision {
 	look.Op = Get
 	if e.decideEntries(&look, Get, &d) != nil {
 		d.Limits = nil
-	} else {
-		e.showExtras(&d)
+		return d
+	}
+	e.showExtras(&d)
+	if e.r.Op.Deed() != "" {
+		e.charges.showLeases(&d) //mutant:copy-of-a-change-hides-leases
 	}
 	return d
 }

@@ -308,3 +308,17 @@ func TestACopyOfADenialOutlivesItsID(t *testing.T) {
 		}
 	}
 }
+
+// TestACopyOfAChangeTellsOfLeases: the node that asked for a change has the leases returned that were open at it, also
+// if it was a copy that was answered.
+func TestACopyOfAChangeTellsOfLeases(t *testing.T) {
+	w := newWorld(t, leasing(leasable["log"]))
+	s := opened(w, origin)
+	granted := w.lease(origin+1, "a", 40)
+	block := inSession(adjustOf(Block, "p", "k", Adjustment{Until: origin + limit.Time(minute)}), s, 1, 0)
+	w.must(origin+2, block)
+	block.Retry = true
+	if d := w.must(origin+3, block); d.Answer().Lease == nil || *d.Answer().Lease != granted {
+		t.Errorf("%+v", d)
+	}
+}

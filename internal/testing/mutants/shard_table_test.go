@@ -12,6 +12,7 @@ var ofShard = []group{
 		"reservation-copy-holds-again":    swap("has(e.r.Number)", "has(e.r.Number) && e.r.Op != Reserve"),
 	}},
 	{tests("shard", "TestACopyOfADenialOutlivesItsID"), edits{"copy-of-a-denied-id-is-allowed": gone}},
+	{tests("shard", "TestACopyOfAChangeTellsOfLeases"), edits{"copy-of-a-change-hides-leases": gone}},
 	// Holds, settlements, ladders, overrides and changes of policies, beside the slow twin.
 	{tests("shard",
 		"TestEveryDecisionIsTheTwins|TestASuccessThatStepsDownEndsTheBlock|TestALiftedBucket.*|"+
