@@ -253,7 +253,7 @@ func (e *evaluation) decideEntry(r *Request, i int, op Op, d *Decision) *Error {
 				"repeats the policy and key of an earlier entry; add the costs up")
 		}
 	}
-	if c.unseen() && op.charges() {
+	if c.unseen() && op.charges() && !r.returnsLease() { //mutant:return-needs-room
 		if e.room.full() {
 			return e.full()
 		}

@@ -191,6 +191,25 @@ func TestAReturnNeedsNoPolicy(t *testing.T) {
 	}
 }
 
+// TestAReturnNeedsNoRoom: a return leaves no record, so it is no new key, whatever there is no room for.
+func TestAReturnNeedsNoRoom(t *testing.T) {
+	for _, capped := range []bool{false, true} {
+		p := leasing(leasable["log"])
+		p.MaxKeys = uint64(bit(capped))
+		w := newWorld(t, p)
+		w.must(origin, checkOf("p", "other", 1))
+		if !capped {
+			w.most = 1
+		}
+		if err := w.refused(origin+1, leaseOf("k", LeaseTerms{Holder: "a", Number: 1, Units: 1})); err.Code != MemoryFull {
+			t.Error(err)
+		}
+		if w.returned(origin+2, "a", 0); w.state.Records() != 1 {
+			t.Errorf("%d records", w.state.Records())
+		}
+	}
+}
+
 func TestALeaseEndsBeforeItsWindow(t *testing.T) {
 	for _, name := range []string{"fixed", "calendar"} {
 		l := leasable[name]

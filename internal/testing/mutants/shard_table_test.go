@@ -80,6 +80,7 @@ var ofShard = []group{
 		"lost-leases-spent-again":           never,
 		"lease-refills-a-full-bucket":       gone,
 	}},
+	{tests("shard", "TestAReturnNeedsNoRoom"), edits{"return-needs-room": without(" && !r.returnsLease()")}},
 	{tests("shard", "TestNothingSpentInRealTimeExceedsALimit", "-seed=1"), edits{
 		"lease-spent-to-its-end": swap("500e3", "0"),
 	}},
