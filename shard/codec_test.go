@@ -491,7 +491,7 @@ func FuzzDocumentAndAdoption(f *testing.F) {
 	for _, p := range clusterPuts()[1:] {
 		f.Add(p.Value)
 	}
-	f.Add(adoptPut(policy.Revision{Version: 8, Text: []byte("y")}, []renumbered{{"p", "a", origin}}).Value)
+	f.Add(adoptPut(policy.Revision{Version: 8, Text: []byte("y")}, []numberChange{{"p", "a", origin}}).Value)
 	f.Fuzz(func(t *testing.T, value []byte) {
 		if version, body, ok := versioned(value); ok {
 			v, again, ok := versioned(encodeDocument(version, body))

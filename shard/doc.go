@@ -82,7 +82,7 @@
 //
 // When numbers change, usage is carried over according to the policy's OnChange. Additive and Restart apply to a new
 // revision: between tiers, and when an override comes or goes, used units stay used. A revision takes effect at the
-// instant of its adoption, and an override ends at its own, whichever request looks first (counter_change.go): a read
+// instant of its adoption, and an override ends at its own, whichever request looks first (counter_revision.go): a read
 // works on a copy, and writes only a restart that it finds. The numbers of a tier or of inline limits are written with
 // the first request that may count, whatever its answer. If a revision slows a limit down while the key has an override
 // that ends, and no request writes the record, it is forgotten by the earlier numbers. A Request with an Adjustment

@@ -4,19 +4,12 @@ import (
 	"encoding/binary"
 	"errors"
 	"math"
-	"slices"
 	"strings"
 
 	"github.com/stint-io/stint/limit"
 	"github.com/stint-io/stint/policy"
 	"github.com/stint-io/stint/shard/codec"
 )
-
-// renumbered is when a revision last changed the numbers of a limit, under any tier.
-type renumbered struct {
-	policy, limit string
-	at            limit.Time
-}
 
 // Adopt returns the effects by which a shard adopts a revision of the policies. From the entry that carries them, the
 // shard's owners evaluate under that revision or a newer one (X7). The owner must ensure that versions only grow, by
@@ -35,7 +28,7 @@ func Adopt(view View, before *policy.Set, r policy.Revision, at Stamp) []Put {
 		before, _ = policy.Parse("", text)
 	}
 	if before == nil { // what cannot be read may have allowed leases
-		before, known = policy.NewSet(nil), append(known, renumbered{at: at.Now})
+		before, known = policy.NewSet(nil), append(known, numberChange{at: at.Now})
 	}
 	changes := revisedBy(before, r.Set, known, at.Now)
 	b := batch{view: view, policies: r.Set, at: at}
@@ -44,78 +37,8 @@ func Adopt(view View, before *policy.Set, r policy.Revision, at Stamp) []Put {
 	return append([]Put{adoptPut(r, changes)}, b.puts()...)
 }
 
-// isOfLeases reports whether it tells until when a policy has allowed leases that allows none any more. It is kept for
-// as long as one may live.
-func (c renumbered) isOfLeases() bool { return c.policy == "" }
-
-// revisedBy returns when the numbers of the limits of a set last changed, if set replaces before now.
-func revisedBy(before, set *policy.Set, known []renumbered, now limit.Time) (changes []renumbered) {
-	for _, name := range set.Names() {
-		p, _ := set.Lookup(name)
-		old, _ := before.Lookup(name)
-		for i := range p.Limits {
-			c := renumbered{name, p.Limits[i].Name, now}
-			if old != nil && p.SameNumbers(old, c.limit) {
-				j := slices.IndexFunc(known, func(k renumbered) bool { return k.policy == name && k.limit == c.limit })
-				if j < 0 {
-					continue
-				}
-				c.at = known[j].at //mutant:every-revision-changes-all
-			}
-			changes = append(changes, c)
-		}
-	}
-	if until := leasedUntil(before, set, known, now); until != 0 && now-until <= limit.Time(policy.LeaseForMax) {
-		changes = append(changes, renumbered{at: until})
-	}
-	return changes
-}
-
-// leasedUntil returns until when a policy has allowed leases that allows none any more, if set replaces before now, or
-// 0 if the shard does not know of one.
-func leasedUntil(before, set *policy.Set, known []renumbered, now limit.Time) (until limit.Time) {
-	for _, c := range known {
-		if c.isOfLeases() {
-			until = max(until, c.at)
-		}
-	}
-	for _, name := range before.Names() {
-		old, _ := before.Lookup(name)
-		if p, _ := set.Lookup(name); old.Lease != nil && (p == nil || p.Lease == nil) {
-			until = now //mutant:lease-of-a-former-policy-missed
-		}
-	}
-	return until
-}
-
-// revisedFrom is revisedBy for the texts of two revisions. A former one that cannot be read had no policies.
-func revisedFrom(before, text []byte, known []renumbered, now limit.Time) ([]renumbered, error) {
-	set, err := policy.Parse("", text)
-	if err != nil {
-		return nil, err
-	}
-	old, err := policy.Parse("", before)
-	if err != nil {
-		old = policy.NewSet(nil)
-	}
-	return revisedBy(old, set, known, now), nil
-}
-
-// mergeRenumbered adds when limits got their numbers to what is known of that. It is the later instant.
-func mergeRenumbered(known, others []renumbered) []renumbered {
-	for _, o := range others {
-		i := slices.IndexFunc(known, func(k renumbered) bool { return k.policy == o.policy && k.limit == o.limit })
-		if i < 0 {
-			known = append(known, o)
-		} else {
-			known[i].at = max(known[i].at, o.at) //mutant:revision-before-the-newest-count
-		}
-	}
-	return known
-}
-
 // adoptPut writes the record: format, version, the limits with numbers changed by a revision, text.
-func adoptPut(r policy.Revision, changes []renumbered) Put {
+func adoptPut(r policy.Revision, changes []numberChange) Put {
 	if r.Version == 0 {
 		panic("shard: a revision of the policies without a version is adopted")
 	}
@@ -125,26 +48,6 @@ func adoptPut(r policy.Revision, changes []renumbered) Put {
 		b = binary.AppendUvarint(appendString(appendString(b, c.policy), c.limit), uint64(c.at))
 	}
 	return Put{Key: string(adoptionRecord), Record: Record{Value: append(b, r.Text...), ForgetAt: limit.Forever}}
-}
-
-// revisions are the changes that the shard has adopted, loaded when a request of a batch needs them.
-type revisions struct {
-	known []renumbered
-	read  bool
-}
-
-// of returns when a revision last changed the numbers of a limit, or limit.Forever if the shard does not know.
-func (r *revisions) of(view Records, policy, name string) limit.Time {
-	if !r.read {
-		_, _, r.known, _ = adopted(view)
-		r.read = true
-	}
-	for i := range r.known {
-		if c := &r.known[i]; c.policy == policy && c.limit == name {
-			return c.at
-		}
-	}
-	return limit.Forever
 }
 
 // Adopted returns the version and a copy of the text of the revision that the shard has adopted. Version 0 means none
@@ -161,7 +64,7 @@ func AdoptedVersion(view Records) uint64 {
 }
 
 // adopted reads the record. The text shares the record's memory.
-func adopted(view Records) (version uint64, text []byte, changes []renumbered, err error) {
+func adopted(view Records) (version uint64, text []byte, changes []numberChange, err error) {
 	record, found := view.Lookup(string(adoptionRecord))
 	if !found {
 		return 0, nil, nil, nil
@@ -170,11 +73,11 @@ func adopted(view Records) (version uint64, text []byte, changes []renumbered, e
 }
 
 // decodeAdoption reads the record. The text shares the memory of value.
-func decodeAdoption(value []byte) (version uint64, text []byte, changes []renumbered, err error) {
+func decodeAdoption(value []byte) (version uint64, text []byte, changes []numberChange, err error) {
 	c, format := codec.Over(value), byte(0)
 	codec.Byte(&c, &format)
 	c.Uint64(&version)
-	codec.List(&c, &changes, math.MaxInt, func(one *renumbered) {
+	codec.List(&c, &changes, math.MaxInt, func(one *numberChange) {
 		c.Text(&one.policy, &one.limit)
 		codeTime(&c, &one.at)
 		one.policy, one.limit = strings.Clone(one.policy), strings.Clone(one.limit)

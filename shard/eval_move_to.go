@@ -158,7 +158,7 @@ func (m *moveEvaluation) learnRevisions(theirs []byte) error {
 			return err
 		}
 	}
-	all := mergeRenumbered(slices.Clone(before), known)
+	all := mergeNumberChanges(slices.Clone(before), known)
 	if !slices.Equal(all, before) {
 		m.write(adoptPut(policy.Revision{Version: mine, Text: mineText}, all))
 	}

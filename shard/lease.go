@@ -215,8 +215,8 @@ type leasedKeys struct{ *batch }
 // happens at an instant happens then: each limit of the revision counts what these leases spend, although possibly no
 // request asks for the key while its record lives by the former limits. A key keeps the tier under which it was last
 // written. known is as of the revision before.
-func (b leasedKeys) adopt(before *policy.Set, known, changes []renumbered) {
-	changed, ceased := make(map[string]bool), slices.ContainsFunc(changes, renumbered.isOfLeases)
+func (b leasedKeys) adopt(before *policy.Set, known, changes []numberChange) {
+	changed, ceased := make(map[string]bool), slices.ContainsFunc(changes, numberChange.isOfLeases)
 	for i := range changes {
 		c := &changes[i]
 		old, _ := before.Lookup(c.policy)

@@ -378,7 +378,7 @@ func TestAShardThatLearnedOfNumbersLateAdoptsThem(t *testing.T) {
 		}
 		w := f.exactly(1).worlds[0]
 		version, _, changes, err := adopted(w.state)
-		want := []renumbered{{"p", "a", map[bool]limit.Time{true: origin + 10, false: origin + 9}[learned]}}
+		want := []numberChange{{"p", "a", map[bool]limit.Time{true: origin + 10, false: origin + 9}[learned]}}
 		if version != 2 || err != nil || !reflect.DeepEqual(changes, want) {
 			t.Errorf("version %d was adopted, with %+v, %v; want %+v", version, changes, err, want)
 		}

@@ -130,7 +130,7 @@ func (c *continuation) adoption(backup []*State) (Put, error) {
 	if newest.Version == 0 {
 		return Put{}, nil
 	}
-	var changes []renumbered
+	var changes []numberChange
 	for _, s := range backup {
 		version, text, known, _ := adopted(s)
 		if version != newest.Version && version > 0 { // it adopts them now
@@ -139,7 +139,7 @@ func (c *continuation) adoption(backup []*State) (Put, error) {
 				return Put{}, err
 			}
 		}
-		changes = mergeRenumbered(changes, known)
+		changes = mergeNumberChanges(changes, known)
 	}
 	return adoptPut(newest, changes), nil
 }
