@@ -186,6 +186,7 @@ type status struct {
 		ID       string
 		Alive    bool
 		KeyLines []string
+		Machine  struct{ LogWriteSlowest string } // in the last minute
 	}
 	Shards   []shardStatus
 	Problems []string
