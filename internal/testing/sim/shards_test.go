@@ -203,7 +203,9 @@ func (w *world) settleSlots() {
 	for _, r := range w.runners {
 		r.cancelAll()
 	}
-	const within = 10 * time.Minute
+	// Shards that were opened by clocks that were wrong may be a second apart, and a slot is frozen at 300 ms at most: by
+	// 500 ppm that takes 24 minutes.
+	const within = 40 * time.Minute
 	ended := time.Now()
 	err := w.awaitStatus(ended.Add(within), func(s *stintv1.StatusResponse) error {
 		return errors.Join(w.unsettled(s), w.moving(s))
