@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -58,6 +59,20 @@ func TestDoctorOfASickCluster(t *testing.T) {
 	d := &doctor{Config: Config{BackupAge: day}}
 	d.cluster(m, now)
 	compare(t, "sick", d.findings)
+}
+
+// What the doctor finds well is said of the nodes that it has heard of.
+func TestWellIsWhatAnswers(t *testing.T) {
+	for alive, want := range map[bool]string{true: "room on all", false: "room on all that answer"} {
+		d := &doctor{}
+		d.cluster(&stintv1.StatusResponse{Nodes: []*stintv1.Node{
+			{Id: "node-1", State: "active", Alive: true, Machine: &stintv1.Machine{DiskFree: 1 << 40}},
+			{Id: "node-2", State: "active", Alive: alive, Machine: &stintv1.Machine{DiskFree: 1 << 40}},
+			{Id: "node-3", State: "removed"}}}, time.Unix(0, 0))
+		if !slices.ContainsFunc(d.findings, func(f Finding) bool { return f.Check == "disk" && f.Found == want }) {
+			t.Errorf("alive %v: %+v", alive, d.findings)
+		}
+	}
 }
 
 // The doctor's report on sinks that fail, and on events that were given up.
