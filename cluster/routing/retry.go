@@ -35,6 +35,8 @@ func goesOn(r *shard.Request, result *shard.Result, moved bool) bool {
 	case r.Number != 0 && (err.Code == shard.HoldEnded || err.Code == shard.OverQuota):
 		// The shard has checked, and its session knows: no copy with this number was counted, and none will be.
 		return false
+	case err.Code == shard.Unavailable && err.Field == shard.ErrGivenUp.Field: //mutant:given-up-id-is-asked-on
+		return false // no copy of its operation counts, whichever node is asked
 	case err.Code == shard.Unavailable && err.RetryAfter >= LongWait:
 		result.Err = fate(r, err) // the owner knows that this will not change soon
 		return false

@@ -74,3 +74,13 @@ func TestRetriesAreASmallPartOfTheLoad(t *testing.T) {
 		}
 	})
 }
+
+// The id of an operation that was given up is answered so at once: no other node knows better, and no owner is missing.
+func TestAnIDThatWasGivenUpIsAskedOfNobodyElse(t *testing.T) {
+	for _, r := range []shard.Request{{ID: "x"}, {ID: "x", Number: 7}, {ID: "x", Retry: true}} {
+		result := shard.Result{Err: shard.ErrGivenUp}
+		if goesOn(&r, &result, false) || result.Err != shard.ErrGivenUp {
+			t.Errorf("%+v is asked again, or answered %v", r, result.Err)
+		}
+	}
+}

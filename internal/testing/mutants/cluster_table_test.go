@@ -91,6 +91,7 @@ var ofCluster = []group{
 	{tests("cluster/gossip", "TestKeysAreReplacedWhileNodesGossip"), edits{
 		"gossip-keeps-a-removed-line": swap("RemoveKey", "AddKey"),
 	}},
+	{tests("cluster/routing", "TestAnIDThatWasGivenUpIsAskedOfNobodyElse"), edits{"given-up-id-is-asked-on": never}},
 	{tests("cluster/routing", "TestRetriesAreASmallPartOfTheLoad"), edits{"each-waiter-asks-around": always}},
 	{tests("cluster/routing", "TestWhoHangsIsNotAskedFirstAgain"), edits{
 		"silent-node-asked-first": never,
