@@ -78,7 +78,7 @@ func (b *batch) charge(r *Request, i int, op Op) (charge, *Error) {
 		override = nil
 	}
 	limits, ok := p.ResolveFor(entry.Tier, override)
-	if settles { //mutant:settlement-of-a-removed-tier-refused
+	if !ok && settles { //mutant:settlement-of-a-removed-tier-refused
 		limits, ok = p.OfTier(entry.Tier, override), true
 	}
 	if !ok {
