@@ -11,7 +11,6 @@ import (
 	"net"
 	"net/http"
 	"net/url"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -180,13 +179,19 @@ func (u *upstream) avoid(address string) {
 }
 
 // inTurn returns the addresses in the order in which they are asked: those that did not answer last.
-func (u *upstream) inTurn() []string {
+func (u *upstream) inTurn() (first []string) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	now := time.Now()
-	avoided := func(address string) bool { return now.Before(u.silent[address]) }
-	return append(slices.DeleteFunc(slices.Clone(u.addresses), avoided),
-		slices.DeleteFunc(slices.Clone(u.addresses), func(address string) bool { return !avoided(address) })...)
+	var last []string
+	for _, address := range u.addresses {
+		if now.Before(u.silent[address]) {
+			last = append(last, address)
+		} else {
+			first = append(first, address)
+		}
+	}
+	return append(first, last...)
 }
 
 // RoundTrip implements http.RoundTripper: it sends a request to the first node that can be connected to, and to no
