@@ -100,6 +100,19 @@ func (l *eventLoop) find(events []syscall.EpollEvent, to []*conn) []*conn {
 	return to
 }
 
+// proceed reads what has come and begins its round, for an event loop: it never waits. It returns false if the
+// connection's goroutine must go on.
+func proceed(c *conn) bool {
+	if len(c.free) == 0 { //mutant:loop-waits-for-a-round
+		return false
+	}
+	if !c.fill() || c.late {
+		return false
+	}
+	begun, more := c.round.beginNext()
+	return begun && more && c.from == c.to && mayRest(c)
+}
+
 // giveBack lets the goroutine of a connection go on.
 func (l *eventLoop) giveBack(c *conn) {
 	l.mu.Lock()

@@ -31,19 +31,6 @@ func mayRest(c *conn) bool {
 	return c.raw != nil && c.server.queues.placed.Load() //mutant:loop-waits-for-the-table
 }
 
-// proceed reads what has come and begins its round, for an event loop: it never waits. It returns false if the
-// connection's goroutine must go on.
-func proceed(c *conn) bool {
-	if len(c.free) == 0 { //mutant:loop-waits-for-a-round
-		return false
-	}
-	if !c.fill() || c.late {
-		return false
-	}
-	begun, more := c.round.beginNext()
-	return begun && more && c.from == c.to && mayRest(c)
-}
-
 // close gives all connections back.
 func (l eventLoops) close() {
 	for _, loop := range l {

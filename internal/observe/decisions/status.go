@@ -15,8 +15,8 @@ func EntryOf(entries []shard.Entry, s *shard.LimitStatus) *shard.Entry {
 	return nil
 }
 
-// PolicyOf returns the policy of a limit, or nil for a limit that came with the request, or if the policy no
-// longer exists.
+// PolicyOf returns the policy of a limit, or nil for a limit that came with the request, or if the policy no longer
+// exists.
 func PolicyOf(policies *policy.Set, r *shard.Request, s *shard.LimitStatus) *policy.Policy {
 	if e := EntryOf(r.Entries, s); e != nil && e.Limits != nil {
 		return nil
