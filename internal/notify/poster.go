@@ -171,11 +171,11 @@ func (p *Poster) request(ctx context.Context, s *Sink, m Message) (*http.Request
 }
 
 // readAway reads a short answer to its end, so that its connection can be used again. A long or slow answer is cut off.
-// whole is false if it broke off, or was too slow.
+// whole is false if it broke off, or was too slow: a receiver that notices the cut may still end its answer properly.
 func readAway(body io.ReadCloser) (text []byte, whole bool) {
 	cut := time.AfterFunc(answerWithin, func() { body.Close() })
 	text, err := io.ReadAll(io.LimitReader(body, answerMost))
-	cut.Stop()
+	inTime := cut.Stop()
 	body.Close()
-	return text, err == nil
+	return text, err == nil && inTime //mutant:cut-answer-is-whole
 }

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -201,6 +202,42 @@ func TestARefusalWithoutItsReasonIsNone(t *testing.T) {
 			t.Errorf("%s: %+v", kind, o)
 		}
 	}
+}
+
+// endsWhenCut is an answer whose receiver notices that it is cut off, and ends it properly. TLS tells a receiver so, and
+// the end may arrive before the connection is closed.
+type endsWhenCut struct {
+	io.Reader
+	cut chan struct{}
+}
+
+func (e endsWhenCut) Read(into []byte) (int, error) {
+	if n, err := e.Reader.Read(into); err == nil {
+		return n, nil
+	}
+	<-e.cut
+	return 0, io.EOF
+}
+
+func (e endsWhenCut) Close() error {
+	select {
+	case <-e.cut:
+	default:
+		close(e.cut)
+	}
+	return nil
+}
+
+func TestAnAnswerThatEndsBecauseItIsCutIsNotWhole(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		begun := endsWhenCut{strings.NewReader("An event already"), make(chan struct{})}
+		if text, whole := readAway(begun); string(text) != "An event already" || whole {
+			t.Errorf("read %q, whole %v", text, whole)
+		}
+		if text, whole := readAway(io.NopCloser(strings.NewReader("all of it"))); string(text) != "all of it" || !whole {
+			t.Errorf("read %q, whole %v", text, whole)
+		}
+	})
 }
 
 func TestAHangingReceiverIsLeft(t *testing.T) {
