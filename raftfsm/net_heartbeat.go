@@ -11,7 +11,12 @@ import (
 // heartbeats wait for the next beat, an instant that is the same for all groups of a node: they leave together and
 // arrive together. On nodes with clocks that agree it is the same instant as well. A clock that is wrong or is set
 // makes no wait longer than beatEvery, so a member hears from its leader at least three times in a heartbeat timeout.
-const beatEvery = heartbeatTimeout / 10
+//
+// A heartbeat that is late waits for no beat: its leader, or the follower, has stood still, and an election is near.
+const (
+	beatEvery = heartbeatTimeout / 10
+	beatLate  = 3 * beatEvery // since the follower's last response; raft lets a heartbeat follow after two at most
+)
 
 // isHeartbeat reports whether a request says nothing but that the leader is there. raft sends a heartbeat from a
 // goroutine that does nothing else. Any other request waits for no beat.
@@ -23,6 +28,13 @@ func isHeartbeat(args *raft.AppendEntriesRequest) bool {
 // untilBeat returns the time from now to the next beat: more than 0, and at most beatEvery.
 func untilBeat(now time.Time) time.Duration {
 	return now.Truncate(beatEvery).Add(beatEvery).Sub(now)
+}
+
+// isLate reports whether a follower should have heard from this leader before. One that has been silent for a heartbeat
+// timeout may be dead: its heartbeats wait for beats again, so that they wake no thread more.
+func (t *transport) isLate(name string) bool {
+	c, found := t.heard(name, heartbeatTimeout)
+	return found && time.Since(c.at) >= beatLate
 }
 
 // match is an entry that a follower has in common with the leader of a term. Their logs are the same up to it (Ongaro

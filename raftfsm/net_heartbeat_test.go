@@ -84,6 +84,29 @@ func groupOnly(t *testing.T, net *memnet.Net, i int, arrived chan<- time.Time) (
 	return a, follower
 }
 
+// A node that stood still makes up for it at once. Without that, followers of an idle group could miss a leader that
+// stood still for less than half of their timeout.
+func TestALateHeartbeatWaitsForNoBeat(t *testing.T) {
+	for _, c := range []struct {
+		silent time.Duration
+		waits  bool
+	}{{2 * beatEvery, true}, {beatLate + 1, false}, {heartbeatTimeout, false}, {heartbeatTimeout + 1, true}} {
+		synctest.Test(t, func(t *testing.T) {
+			arrived := make(chan time.Time, 1)
+			leader, follower := groupOnly(t, memnet.New(), 0, arrived)
+			time.Sleep(beatEvery/2 - c.silent%beatEvery + beatEvery) // so that the heartbeat is due between two beats
+			leader.note(follower, 1)
+			time.Sleep(c.silent)
+			due := time.Now()
+			go leader.AppendEntries("", raft.ServerAddress(follower), &raft.AppendEntriesRequest{Term: 1},
+				new(raft.AppendEntriesResponse))
+			if waited := (<-arrived).Sub(due); (waited == beatEvery/2) != c.waits || !c.waits && waited != 0 {
+				t.Errorf("silent for %v: the heartbeat waited %v", c.silent, waited)
+			}
+		})
+	}
+}
+
 // A wait for a beat is never longer than the time between two, whatever the clock says.
 func TestNoWaitIsLongerThanABeat(t *testing.T) {
 	for _, now := range []time.Time{{}, time.Unix(0, 0), time.Unix(-1, 1), time.Unix(0, int64(beatEvery)),

@@ -69,7 +69,7 @@ func TestEntriesAreSentAgainOnceTheFollowerAnswers(t *testing.T) {
 						select {
 						case <-ended:
 							return
-						default:
+						case <-time.After(heartbeatTimeout / 10): // as raft waits between two
 							beat()
 						}
 					}

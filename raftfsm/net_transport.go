@@ -166,7 +166,9 @@ func (t *transport) AppendEntries(id raft.ServerID, target raft.ServerAddress, a
 	resp *raft.AppendEntriesResponse) error {
 	beats := isHeartbeat(args)
 	if beats {
-		sleep.For(t.waiting, untilBeat(time.Now())) //mutant:heartbeats-leave-one-by-one
+		if !t.isLate(string(target)) { //mutant:late-heartbeat-waits-for-a-beat
+			sleep.For(t.waiting, untilBeat(time.Now())) //mutant:heartbeats-leave-one-by-one
+		}
 		return t.heartbeat(id, target, args, resp)
 	}
 	all := len(args.Entries)

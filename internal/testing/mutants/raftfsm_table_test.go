@@ -156,6 +156,9 @@ var ofRaftfsm = []group{
 	{tests("raftfsm", "TestIdleGroupIsSnapshottedAfterAMove"), edits{
 		"no-configuration-store": swap("StoreConfiguration", "storeConfiguration"), // R11
 	}},
+	{tests("raftfsm", "TestALateHeartbeatWaitsForNoBeat"), edits{
+		"late-heartbeat-waits-for-a-beat": always,
+	}},
 	{tests("raftfsm", "TestHeartbeatsOfAllGroupsLeaveTogether"), edits{
 		"heartbeats-leave-one-by-one":     gone, // R13
 		"awaited-commit-waits-for-a-beat": without(" && args.LeaderCommitIndex == 0"),
