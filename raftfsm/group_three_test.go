@@ -107,6 +107,9 @@ func TestGroupOfThreeSurvivesItsLeader(t *testing.T) {
 		if err := old.put("split", "brain"); err == nil {
 			t.Error("the leader that was cut off acknowledged an entry")
 		}
+		if said := c.worlds[first].lost.n.Load(); said != 1 {
+			t.Errorf("the leader that was cut off says %d times why it leads no longer", said)
+		}
 
 		c.net.Rejoin(lone.Name(nodeName(first)))
 		c.agree(t, 40)

@@ -1,7 +1,9 @@
 package raftfsm
 
 import (
+	"bytes"
 	"fmt"
+	"log/slog"
 	"math"
 	"sync/atomic"
 	"testing"
@@ -29,6 +31,21 @@ type world struct {
 	*Stores
 	fatal chan error
 	calls atomic.Int32
+	lost  lines // of the log, that say that a leader has lost its majority
+}
+
+// lines counts the lines of a log that have a text.
+type lines struct {
+	text []byte
+	n    atomic.Int32
+}
+
+// Write implements io.Writer.
+func (l *lines) Write(line []byte) (int, error) {
+	if bytes.Contains(line, l.text) {
+		l.n.Add(1)
+	}
+	return len(line), nil
 }
 
 func openWorld(t testing.TB, dir string, fs vfs.FS, node string) *world {
@@ -45,13 +62,14 @@ func openSmallWorld(t testing.TB, dir string, fs vfs.FS) *world {
 func openWorldOf(t testing.TB, dir string, fs vfs.FS, node string, memTable uint64) *world {
 	t.Helper()
 	w := &world{fatal: make(chan error, 1)}
+	w.lost.text = []byte(quorumLost)
 	identity := testIdentity
 	identity.Node = node
 	config := StoresConfig{Fresh: identity, FS: fs, memTable: memTable, Fatal: func(err error) {
 		if w.calls.Add(1) == 1 {
 			w.fatal <- err
 		}
-	}}
+	}, Logger: slog.New(slog.NewTextHandler(&w.lost, nil))}
 	if fs == nil {
 		config.fatal = math.MaxInt
 	}

@@ -13,7 +13,8 @@ import (
 
 // raftLogger passes hashicorp/raft's log lines to slog at a lower level: raft's information is of interest to its
 // developers, its warnings are normal during elections (a single node holds one at every start), and its errors mostly
-// report peers that do not answer. The messages that an operator must act on come from this package.
+// report peers that do not answer. The messages that an operator must act on come from this package. One warning keeps
+// its level (quorumLost).
 type raftLogger struct {
 	hclog.Logger // the methods that raft does not call: they do nothing
 	to           *slog.Logger
@@ -24,8 +25,12 @@ func newRaftLogger(to *slog.Logger, repeats *loglimit.Limit) raftLogger {
 	return raftLogger{hclog.NewNullLogger(), to, repeats}
 }
 
-func levelOf(level hclog.Level) slog.Level {
-	if level == hclog.Error {
+// quorumLost is raft's text when a leader steps down because no majority has answered it for an election timeout. The
+// shard then has another owner, or none, and nothing else says why.
+const quorumLost = "failed to contact quorum of nodes, stepping down"
+
+func levelOf(level hclog.Level, msg string) slog.Level {
+	if level == hclog.Error || msg == quorumLost {
 		return slog.LevelWarn
 	}
 	return slog.LevelDebug
@@ -33,10 +38,11 @@ func levelOf(level hclog.Level) slog.Level {
 
 // Log implements hclog.Logger.
 func (l raftLogger) Log(level hclog.Level, msg string, args ...any) {
-	if !l.to.Enabled(context.Background(), levelOf(level)) {
+	as := levelOf(level, msg)
+	if !l.to.Enabled(context.Background(), as) {
 		return
 	}
-	if l.repeats != nil && levelOf(level) >= slog.LevelWarn {
+	if l.repeats != nil && as >= slog.LevelWarn {
 		unsaid, due := l.repeats.Allow(msg, time.Now())
 		if !due {
 			return
@@ -50,7 +56,7 @@ func (l raftLogger) Log(level hclog.Level, msg string, args ...any) {
 			args[i] = fmt.Sprintf(f[0].(string), f[1:]...)
 		}
 	}
-	l.to.Log(context.Background(), levelOf(level), "raft: "+msg, args...)
+	l.to.Log(context.Background(), as, "raft: "+msg, args...)
 }
 
 func (l raftLogger) Trace(msg string, args ...any) { l.Log(hclog.Trace, msg, args...) }
