@@ -99,8 +99,8 @@ const (
 	NoMatchDeny  NoMatch = 2
 )
 
-// GateBody is the body of the answer to a denied request. {retry_after} in it stands for the whole seconds to wait, and
-// {reason} for the reason of the denial.
+// GateBody is the body of the answer to a denied request. {retry_after} in it stands for the whole seconds to wait, or
+// for nothing (null in JSON) if no wait helps, and {reason} for the reason of the denial.
 type GateBody struct {
 	ContentType string `policy:"content_type,required" text:"words" about:"Its Content-Type."`
 	Body        string `policy:"body,required" text:"body" about:"Its text, with {retry_after} and {reason}."`

@@ -2,6 +2,7 @@ package gates
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"maps"
@@ -88,13 +89,13 @@ func (a *answer) deny(d *stintv1.Decision) {
 			Detail: d.GetReason(), ViolatedPolicies: d.GetDeniedBy()})
 		return
 	}
-	reason := d.GetReason()
-	if strings.Contains(a.denied.ContentType, "json") {
-		reason = strings.Trim(string(jsonText(reason)), `"`)
+	reason, wait := d.GetReason(), d.GetHeaders()["Retry-After"]
+	if strings.Contains(strings.ToLower(a.denied.ContentType), "json") {
+		text := jsonText(reason)
+		reason, wait = string(text[1:len(text)-1]), cmp.Or(wait, "null") // a number would be a wait that helps
 	}
 	a.write(http.StatusTooManyRequests, a.denied.ContentType,
-		[]byte(strings.NewReplacer("{retry_after}", d.GetHeaders()["Retry-After"],
-			"{reason}", reason).Replace(a.denied.Body)))
+		[]byte(strings.NewReplacer("{retry_after}", wait, "{reason}", reason).Replace(a.denied.Body)))
 }
 
 // refuse answers a request that cannot be counted, and returns its code.

@@ -41,6 +41,22 @@ func TestAGateAsksForAChallenge(t *testing.T) {
 	}
 }
 
+// A body of JSON stays JSON, whatever the reason of the policy is, and if no wait helps.
+func TestADeniedBodyOfJSONStaysJSON(t *testing.T) {
+	own := &policy.GateBody{ContentType: "application/Problem+JSON", Body: `{"why":"{reason}","wait":{retry_after}}`}
+	for _, reason := range []string{"", "Wait a little.", `no more "logins"`, `"`, `a\`, "{retry_after}"} {
+		for wait, headers := range map[any]map[string]string{7.0: {"Retry-After": "7"}, nil: nil} {
+			w := httptest.NewRecorder()
+			(&answer{w: w, denied: own}).deny(&stintv1.Decision{Reason: reason, Headers: headers})
+			var got map[string]any
+			err := json.Unmarshal(w.Body.Bytes(), &got)
+			if err != nil || got["why"] != reason || got["wait"] != wait {
+				t.Errorf("%q, wait %v: %s: %v", reason, wait, w.Body, err)
+			}
+		}
+	}
+}
+
 func TestAMaskedBodyIsOneLine(t *testing.T) {
 	if got := oneLine("a\nb\r\x00" + strings.Repeat("é", 1000)); len(got) > maskedBytesMax ||
 		strings.ContainsAny(got, "\r\n\x00") {
