@@ -36,8 +36,16 @@ func instantOr(t *timestamppb.Timestamp, absent string) string {
 	return instant(t)
 }
 
+// centuries is a wait of which no end is told: a longer one may be more than a time.Duration holds.
+const centuries = 290 * 365 * day
+
+const centuriesText = "more than 290 years"
+
 // waitText formats a wait in milliseconds, rounded up, so that no retry is too early.
 func waitText(d time.Duration) string {
+	if d > centuries { //mutant:endless-wait-is-over
+		return centuriesText
+	}
 	return api.DurationText((d + time.Millisecond - 1).Truncate(time.Millisecond))
 }
 

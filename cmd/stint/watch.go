@@ -140,7 +140,10 @@ func decisionLine(e *stintv1.Event) string {
 
 // roughly rounds a wait up for display.
 func roughly(d time.Duration) string {
-	if d > time.Second {
+	switch {
+	case d > centuries: //mutant:endless-block-is-over
+		return centuriesText
+	case d > time.Second:
 		return (d + time.Second - 1).Truncate(time.Second).String()
 	}
 	return d.String()

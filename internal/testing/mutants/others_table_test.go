@@ -55,6 +55,10 @@ var ofOthers = []group{
 		"backup-called-damaged": never,
 	}},
 	{tests("cmd/stint", "TestAWrongClockDeletesNoBackups"), edits{"wrong-clock-deletes-backups": always}},
+	{tests("cmd/stint", "TestAWaitOfCenturiesIsToldAsOne"), edits{
+		"endless-wait-is-over":  never,
+		"endless-block-is-over": never,
+	}},
 	{tests("cmd/stint", "TestAFileIsNotWrittenInThePlaceOfADevice"), edits{"file-in-the-place-of-a-device": never}},
 	{tests("cmd/stint", "TestShardsEndsWhenAnotherNumberIsAskedFor"), edits{"replaced-number-awaited": never}},
 	{tests("cmd/stint", "TestAClusterKeyIsMadeOnce"), edits{"cluster-key-replaced": swap("Link", "Rename")}},
