@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"net/url"
+	"strings"
 
 	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
 	"github.com/stint-io/stint/client"
@@ -18,8 +20,9 @@ type Waiter interface {
 var ErrDenied = errors.New("stinthttp: the policy denies the request, and no wait in its time helps")
 
 // Outbound returns a transport that keeps to the limits of the services that a program calls: before each request it
-// waits until the policy allows one for the host, together with all other programs that ask. A request that is denied,
-// or has no decision, is not sent. The context of a request, or http.Client.Timeout, should bound the wait.
+// waits until the policy allows one for the host, together with all other programs that ask. The key is the host in lower
+// case, with its port unless that is the usual one of the scheme. A request that is denied, or has no decision, is not
+// sent. The context of a request, or http.Client.Timeout, should bound the wait.
 func Outbound(limits Waiter, policy string, next http.RoundTripper) http.RoundTripper {
 	return outbound{limits, policy, next}
 }
@@ -31,7 +34,7 @@ type outbound struct {
 }
 
 func (o outbound) RoundTrip(r *http.Request) (*http.Response, error) {
-	d, err := o.limits.Wait(r.Context(), client.Entry(o.policy, r.URL.Host))
+	d, err := o.limits.Wait(r.Context(), client.Entry(o.policy, serviceOf(r.URL)))
 	if err == nil && d.GetAllowed() {
 		return o.next.RoundTrip(r)
 	}
@@ -42,4 +45,10 @@ func (o outbound) RoundTrip(r *http.Request) (*http.Response, error) {
 		err = ErrDenied
 	}
 	return nil, err
+}
+
+// serviceOf returns the host of a URL in one spelling: all programs that call a service share its limit.
+func serviceOf(u *url.URL) string {
+	host, port := strings.ToLower(u.Host), map[string]string{"http": ":80", "https": ":443"}[u.Scheme]
+	return strings.TrimSuffix(strings.TrimSuffix(host, port), ":")
 }

@@ -69,3 +69,34 @@ func TestOnlyWhatThePolicyAllowsIsSent(t *testing.T) {
 	}
 	http.DefaultTransport.(*http.Transport).CloseIdleConnections()
 }
+
+// A service has one count, however its address is spelled.
+func TestAServiceHasOneKey(t *testing.T) {
+	for address, want := range map[string]string{
+		"https://api.example.com/v1":  "api.example.com",
+		"https://API.Example.com/v1":  "api.example.com",
+		"https://api.example.com:443": "api.example.com",
+		"http://api.example.com:80/":  "api.example.com",
+		"http://api.example.com:":     "api.example.com",
+		"http://api.example.com:443":  "api.example.com:443",
+		"http://[::1]:80":             "[::1]",
+		"https://[2001:DB8::1]:8443":  "[2001:db8::1]:8443",
+	} {
+		var key string
+		limits := waiter(func(e *stintv1.Entry) (*stintv1.Decision, error) {
+			key = e.Key
+			return &stintv1.Decision{}, nil
+		})
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, address, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		response, err := stinthttp.Outbound(limits, "partner", nil).RoundTrip(request)
+		if key != want || !errors.Is(err, stinthttp.ErrDenied) {
+			t.Errorf("%s counts as %q, want %q: %v", address, key, want, err)
+		}
+		if err == nil {
+			response.Body.Close()
+		}
+	}
+}
