@@ -70,7 +70,7 @@ var beside = map[string][]string{
 	"client/stinthttp":        {"api/gen/stint/v1", "client", "client/internal/inbound", "internal/edge/clientaddr"},
 	"client/stintconnect":     {"api/gen/stint/v1", "client/internal/inbound", "internal/edge/clientaddr"},
 	"client/stintgrpc":        {"api/gen/stint/v1", "client/internal/inbound", "internal/edge/clientaddr"},
-	"client/stintlimiter":     {"api/gen/stint/v1", "client"},
+	"client/stintlimiter":     {"api/gen/stint/v1", "client", "client/internal/inbound"},
 	"internal/holder":         {}, // leases in memory, of nodes and clients
 	// how long batches wait: a rule without a clock
 	"internal/batchwait": {},
