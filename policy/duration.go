@@ -106,7 +106,7 @@ func spanKind(tag reflect.StructTag) kind {
 }
 
 // durationForm is the form of a duration, however long it is.
-var durationForm = regexp.MustCompile(`^([0-9]+w)?([0-9]+d)?(([0-9]+\.?[0-9]*|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h))*$`)
+var durationForm = regexp.MustCompile(`^([0-9]+w)?([0-9]+d)?\+?(([0-9]+\.?[0-9]*|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h))*$`)
 
 // spanBound returns a tag's duration.
 func spanBound(tag reflect.StructTag, key string, otherwise limit.Span) limit.Span {

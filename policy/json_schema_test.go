@@ -3,6 +3,7 @@ package policy_test
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -118,6 +119,28 @@ func TestSchemaTakesEveryFile(t *testing.T) {
 	}
 	if len(files) < 25 {
 		t.Errorf("only %d files", len(files))
+	}
+}
+
+// What may be absent may also be empty, and numbers and durations have some forms that few people write.
+func TestSchemaTakesRareForms(t *testing.T) {
+	const gate = "policies: {p: {limits: [{name: a, quota: 1, lifetime: {}}]}}\n" +
+		"gates: {g: {no_match: allow, %s, routes: [{match: {%s}, entries: [{policy: p, key: k}]}]}}"
+	schema := resolvedSchema(t)
+	for _, text := range []string{
+		fmt.Sprintf(gate, `namespace: ""`, ""), fmt.Sprintf(gate, `request_id: ""`, ""),
+		fmt.Sprintf(gate, "fail: open", `host: "", method: ""`), fmt.Sprintf(gate, "fail: open", `path: "", prefix: /`),
+		`policies: {p: {parent: "", default_tier: "", reason: "", ` +
+			`limits: [{name: a, unit: "", reason: "", quota: 1, lifetime: {}}]}}`,
+		"policies: {p: {limits: [{name: a, quota: 1__000_, lifetime: {}}]}}",
+		"policies: {p: {limits: [{name: a, quota: 1, sliding_log: {period: +5s}}]}}",
+		"policies: {p: {limits: [{name: a, quota: 1, sliding_log: {period: 1d+2h}}]}}",
+	} {
+		if _, err := policy.Parse("f.yaml", []byte(text)); err != nil {
+			t.Errorf("Parse refuses %s: %v", text, err)
+		} else if err := schema.Validate(asJSON(t, []byte(text))); err != nil {
+			t.Errorf("the schema refuses %s: %v", text, err)
+		}
 	}
 }
 

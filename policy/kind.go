@@ -86,7 +86,7 @@ var flagKind = kind{
 	schema: func() jsonSchema { return jsonSchema{"type": "boolean"} },
 }
 
-// numberKind is a decimal number, optionally with "_" between digits, within the tags min and max.
+// numberKind is a decimal number, optionally with "_" among its digits, within the tags min and max.
 func numberKind(t reflect.Type, tag reflect.StructTag) kind {
 	size := uint64(1)<<t.Bits() - 1
 	least, most := bound(tag, "min", 0), bound(tag, "max", size)
@@ -107,7 +107,7 @@ func numberKind(t reflect.Type, tag reflect.StructTag) kind {
 		},
 		node: func(of reflect.Value, _ bool) *yaml.Node { return scalar(strconv.FormatUint(of.Uint(), 10), false) },
 		schema: func() jsonSchema {
-			return jsonSchema{"type": []string{"integer", "string"}, "pattern": "^[0-9]+(_[0-9]+)+$",
+			return jsonSchema{"type": []string{"integer", "string"}, "pattern": "^[0-9_]*_[0-9_]*$",
 				"minimum": least, "maximum": most}
 		},
 	}

@@ -61,7 +61,13 @@ func textKind(tag reflect.StructTag) kind {
 		},
 		node: func(of reflect.Value, _ bool) *yaml.Node { return r.node(of.String()) },
 		// YAML reads an unquoted 7 or true as a number or truth value. Here it is text.
-		schema: func() jsonSchema { return r.schema.with("type", []string{"string", "number", "boolean"}) },
+		schema: func() jsonSchema {
+			schema := r.schema.with("type", []string{"string", "number", "boolean"})
+			if mayBeEmpty && r.problem("") != "" { //mutant:editor-refuses-an-empty-text
+				return jsonSchema{"anyOf": []jsonSchema{schema, {"const": ""}}}
+			}
+			return schema
+		},
 	}
 }
 
