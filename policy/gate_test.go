@@ -71,6 +71,7 @@ func TestAWrongGateIsRefusedAtItsField(t *testing.T) {
 		"":                                    "",
 		"namespace: Shop":                     "gates.web.namespace: is no name",
 		"trusted_proxies: [10.0.0.1]":         "gates.web.trusted_proxies[0]: 10.0.0.1 is no network",
+		`trusted_proxies: [""]`:               "gates.web.trusted_proxies[0]: \"\" is no network",
 		"proxy: squid":                        "gates.web.proxy: must be nginx, ingress-nginx, x-forwarded or path",
 		`request_id: "X Y"`:                   "gates.web.request_id: \"X Y\" is no name of a header",
 		"identity: []":                        "gates.web.identity: must not be empty",

@@ -63,6 +63,9 @@ var ofOthers = []group{
 		"endless-block-ended-long-ago": without(" || int64(wait) > math.MaxInt64-second-now"),
 	}},
 	{tests("policy", "TestSchemaTakesRareForms"), edits{"editor-refuses-an-empty-text": never}},
+	{tests("policy", "TestAWrongGateIsRefusedAtItsField"), edits{
+		"empty-text-is-a-network": swap("!d.failed[v.path]", `text != ""`),
+	}},
 	{tests("cmd/stint", "TestAFileIsNotWrittenInThePlaceOfADevice"), edits{"file-in-the-place-of-a-device": never}},
 	{tests("cmd/stint", "TestShardsEndsWhenAnotherNumberIsAskedFor"), edits{"replaced-number-awaited": never}},
 	{tests("cmd/stint", "TestAClusterKeyIsMadeOnce"), edits{"cluster-key-replaced": swap("Link", "Rename")}},
