@@ -53,6 +53,7 @@ func (o *replicaObserver) applied(id shard.ID, outcome shard.Outcome) {
 // ofActor puts what the actor of a shard notices where it belongs. A refusal names the policy and the namespace, and no
 // key.
 func (o *replicaObserver) ofActor(id shard.ID) actor.Observer {
+	o.metrics.Watched(uint32(id))
 	return actor.Observer{
 		Batch:  func(requests, effects, bytes int) { o.metrics.Batch(uint32(id), requests, effects, bytes) },
 		Commit: func(took time.Duration) { o.metrics.Commit(uint32(id), took) },

@@ -154,6 +154,13 @@ func (m *Metrics) Epoch(shard uint32, epoch uint64) {
 	m.epochs.WithLabelValues(shardLabel(shard)).Set(float64(epoch))
 }
 
+// Watched begins what alerts count of a shard's trouble at 0: Prometheus sees no increase in the first value of a series.
+func (m *Metrics) Watched(shard uint32) {
+	for _, trouble := range []*prometheus.CounterVec{m.frozen, m.full, m.capped} {
+		trouble.WithLabelValues(shardLabel(shard))
+	}
+}
+
 // Drop counts a log entry that a shard's fence skipped. reason is "epoch", "term" or "seq".
 func (m *Metrics) Drop(shard uint32, reason string) {
 	m.drops.WithLabelValues(shardLabel(shard), reason).Inc()
