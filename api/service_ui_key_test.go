@@ -45,3 +45,34 @@ func TestTheDashboardShowsAKeyAsItIs(t *testing.T) {
 		}
 	}
 }
+
+// The line above every screen counts what the command status counts, and a token that may not see the state is told so:
+// nothing is wrong then. A node that answers is not silent.
+func TestTheDashboardTellsTheStateAsItIs(t *testing.T) {
+	node, err := exec.LookPath("node")
+	if err != nil {
+		t.Skip("node is not installed: Debian's nodejs has it")
+	}
+	const unseen = "This token may not see the state of the cluster: that takes the operation observe."
+	for _, c := range []struct{ status, health, says, saysNot string }{
+		{`"nodes":[{"id":"n1","state":"active","alive":true,"machine":{}},{"id":"n0","state":"removed"}],` +
+			`"shards":[{"name":"system","owner":"n1"},{"name":"0","owner":"n1"}]`,
+			"All is well: 1 node, 1 shard, all owned.", "n0removed", "silent"},
+		{`"nodes":[{"id":"n1","state":"active","alive":true}]`, "All is well: 1 node, 0 shards, all owned.", "n1active",
+			"silent"},
+		{`"nodes":[{"id":"n1","state":"active","silent":"3s"}]`, "All is well", "n1silent for 3 s", "n1active"},
+		{`"nodes":[{"id":"n1","state":"active","alive":true}],"partial":true`, unseen, unseen, "silent"},
+	} {
+		draw := exec.Command(node, "testdata/dashboard.mjs")
+		draw.Stdin = strings.NewReader(`{"hash":"#/cluster","answers":{"ClusterService/Status":{` + c.status + `}}}`)
+		out, err := draw.Output()
+		var drawn struct{ Text, Health string }
+		if err == nil {
+			err = json.Unmarshal(out, &drawn)
+		}
+		if err != nil || !strings.HasPrefix(drawn.Health, c.health) || !strings.Contains(drawn.Text, c.says) ||
+			strings.Contains(drawn.Text, c.saysNot) {
+			t.Errorf("%s is drawn as %q below %q: %v", c.status, drawn.Text, drawn.Health, err)
+		}
+	}
+}

@@ -1,5 +1,5 @@
 // Draws a screen of the dashboard without a browser: stdin has its address and the answer to each procedure, stdout gets its text
-// and the bars in it.
+// and the bars in it, and what stands above every screen.
 import fs from 'node:fs'
 
 class Node {
@@ -31,10 +31,11 @@ Object.assign(globalThis, {
 })
 await import('../ui/ui.js')
 const all = (node) => [node, ...(node.childNodes ?? []).flatMap(all)]
-while (!byId.drawn?.childNodes.length) await new Promise((done) => setTimeout(done, 1))
+while (!byId.drawn?.childNodes.length || !byId.health?.textContent) await new Promise((done) => setTimeout(done, 1))
 const drawn = all(byId.drawn)
 console.log(JSON.stringify({
   text: drawn.filter((n) => n.nodeType === 3).map((n) => n.nodeValue).join(''),
+  health: byId.health.textContent,
   bars: drawn.filter((n) => n.nodeName === 'rect' && n.named.class?.startsWith('part')).map((n) => `${n.named.width}${n.named.class.slice(4)}`),
 }))
 process.exit()

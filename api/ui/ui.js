@@ -96,6 +96,8 @@ function build(element, attributes, children) {
   return element
 }
 
+const unseen = 'This token may not see the state of the cluster: that takes the operation observe.'
+
 const byId = (id) => document.getElementById(id)
 const namespace = () => byId('namespace').value.trim() || 'default'
 
@@ -187,8 +189,9 @@ const marked = (kind, text) => h('span', { class: kind }, text)
 const screens = {
   cluster: {
     async look() {
-      const [status, top] = await Promise.all([call('ClusterService/Status'), // a token that may not see what happens sees the nodes
+      const [status, top] = await Promise.all([call('ClusterService/Status'),
         call('ObserveService/Top', { namespace: namespace(), order: 'TOP_ORDER_DENIALS', window: '600s', count: 1, traffic: true }).catch(() => ({}))])
+      if (status.partial) throw new Failure('permission_denied', unseen)
       const denying = (top.policies ?? []).filter((p) => Number(p.denials ?? 0) > 0).sort((a, b) => Number(b.denials) - Number(a.denials))
       return [
         h('h1', {}, 'Cluster ', h('span', { class: 'soft' }, status.clusterId)),
@@ -359,13 +362,12 @@ const screens = {
 function nodeRow(node) {
   const m = node.machine
   if (node.state === 'removed') return [node.id, marked('soft', 'removed'), node.apiAddr, node.owns, node.replicas, '', '', '', '', '']
-  if (!node.alive || !m) {
-    return [node.id, marked('bad', 'silent for ' + span(node.silent)), node.apiAddr, node.owns, node.replicas, '', '', '', '', '']
-  }
+  const state = !node.alive ? marked('bad', 'silent for ' + span(node.silent)) : marked(node.draining ? 'warn' : 'well', node.draining ? 'draining' : node.state)
+  if (!node.alive || !m) return [node.id, state, node.apiAddr, node.owns, node.replicas, '', '', '', '', '']
   const used = share(Number(m.recordBytes ?? 0), Number(m.recordBytesLimit ?? 0))
   const slow = parseFloat(m.logWriteMean ?? '0') > 0.05
   const clock = Math.abs(parseFloat(node.clockAhead ?? '0')) > 0.2
-  return [node.id, marked(node.draining ? 'warn' : 'well', node.draining ? 'draining' : node.state), node.apiAddr, node.owns, node.replicas, marked(slow ? 'bad' : '', span(m.logWriteMean)), span(m.logWriteSlowest),
+  return [node.id, state, node.apiAddr, node.owns, node.replicas, marked(slow ? 'bad' : '', span(m.logWriteMean)), span(m.logWriteSlowest),
     marked(m.diskFull ? 'bad' : '', m.diskFull ? 'full' : bytes(m.diskFree)),
     h('span', { title: `${bytes(m.recordBytes)} of ${bytes(m.recordBytesLimit)} for records; the process has ${bytes(m.memory)}` }, bar(used, used > 87 ? 'bad' : '', 60)),
     marked(clock ? 'bad' : '', span(node.clockAhead))]
@@ -713,10 +715,10 @@ async function judge() {
   let text
   try {
     const status = await call('ClusterService/Status')
-    const nodes = status.nodes ?? [], shards = status.shards ?? []
-    wrong = [...(status.problems ?? [])]
-    if (status.partial && wrong.length === 0) wrong.push('Not all nodes have answered.')
-    text = `All is well: ${nodes.length} ${nodes.length === 1 ? 'node' : 'nodes'}, ${shards.length} shards, all owned. ` +
+    const nodes = (status.nodes ?? []).filter((n) => n.state !== 'removed').length
+    const shards = (status.shards ?? []).filter((s) => s.name !== 'system').length // the others have the keys
+    wrong = status.partial ? [unseen] : status.problems ?? []
+    text = `All is well: ${nodes} ${nodes === 1 ? 'node' : 'nodes'}, ${shards} ${shards === 1 ? 'shard' : 'shards'}, all owned. ` +
       (status.lastBackup ? `The newest backup is ${span((now() - Date.parse(status.lastBackup)) / 1000 + 's')} old.` : 'There is no backup.') + memory.letters
   } catch (failure) {
     wrong = [failure.message]
