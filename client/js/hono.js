@@ -12,6 +12,7 @@ export function limit(limits, options) {
     else if (verdict.decision && onDenied) answer = await onDenied(c, verdict.decision)
     else return responseOf(verdict)
     if (answer) c.res = answer
+    if (c.res.status === 101) return // a WebSocket's, which cannot be made again
     for (const [name, value] of Object.entries(verdict.headers)) {
       c.header(name, value, { append: name === 'Access-Control-Expose-Headers' })
     }

@@ -208,6 +208,13 @@ test('Hono (a copy of its context): 429 before the handler, headers after it', a
   assert.equal(await used('window', 'ip:192.0.2.44'), 1)
 })
 
+test('Hono: the answer of a WebSocket stays as it is', async () => {
+  const upgraded = { status: 101, body: null } // Node makes no Response of this status
+  const c = context()
+  await honoLimit(limits, { policy: 'five', key: () => 'hono socket', fail: 'closed' })(c, async () => { c.res = upgraded })
+  assert.equal(c.res, upgraded)
+})
+
 // limiter does what express-rate-limit 7 and 8 do with a store, as far as their contract says: its package is none of Debian's.
 function limiter({ windowMs, limit, store, skipSuccessfulRequests = false }) {
   store.init({ windowMs, limit })
