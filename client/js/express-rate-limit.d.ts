@@ -2,7 +2,7 @@ import type { Stint } from './index.js'
 
 /** A store of express-rate-limit 7 and 8, and of hono-rate-limiter. */
 export class StintStore {
-  constructor(limits: Stint, options?: { prefix?: string; policy?: string })
+  constructor(limits: Stint, options?: { prefix?: string; policy?: string; onError?: (error: unknown) => void })
   prefix: string
   localKeys: boolean
   init(options: { windowMs: number }): void

@@ -5,17 +5,19 @@ const remembered = 10000 // decisions that decrement can give back; the oldest a
 // StintStore is a store of express-rate-limit 7 and 8, and of hono-rate-limiter. Each limiter needs one of its own. The window
 // is windowMs of the limiter and begins with its first hit; or, with policy, the one limit of that policy. Like all stores of
 // these packages it counts denied requests too. It rejects if there is no decision, which they answer by an error unless
-// passOnStoreError is set.
+// passOnStoreError is set. But decrement never does: they give back after the answer, where a rejection would end the process.
 export class StintStore {
   localKeys = false
   #limits
   #policy
   #windowMs
+  #onError
   #decisions = new Map() // ids by key, oldest first; the key that was counted last stands last
   #size = 0 // ids in it
 
-  constructor(limits, { prefix = 'rl:', policy = undefined } = {}) {
+  constructor(limits, { prefix = 'rl:', policy = undefined, onError = () => {} } = {}) {
     this.#limits = limits
+    this.#onError = onError
     this.prefix = prefix
     this.#policy = policy
   }
@@ -37,14 +39,15 @@ export class StintStore {
     return { totalHits: window.used, resetTime: window.resetAt }
   }
 
-  // decrement gives back the newest of this store's decisions on the key that it remembers.
+  // decrement gives back the newest of this store's decisions on the key that it remembers. If it cannot, onError hears why, and the
+  // hit stays counted.
   async decrement(key) {
     const ids = this.#decisions.get(key)
     const decisionId = ids?.pop()
     if (decisionId === undefined) return
     this.#size--
     if (ids.length === 0) this.#decisions.delete(key)
-    await this.#limits.settle({ decisionId }, 'cancel')
+    await this.#limits.settle({ decisionId }, 'cancel').catch(this.#onError)
   }
 
   // resetKey needs policy: the cluster resets keys of policies, not windows that requests bring along.

@@ -33,7 +33,7 @@ export function fastifyStore(limits, { prefix = 'rl:', policy, fail = 'closed', 
     read(key, callback, timeWindow = this.#windowMs) { this.#ask('peek', key, callback, timeWindow) }
 
     #ask(mode, key, callback, windowMs) {
-      this.#hitsOf(mode, key, windowMs).then((hits) => [null, hits], (error) => this.#failed(error)).then((answer) => callback(...answer))
+      this.#hitsOf(mode, key, windowMs).then((hits) => [null, hits], (error) => this.#failed(error)).catch((error) => [error]).then((answer) => callback(...answer))
     }
 
     async #hitsOf(mode, key, windowMs) {

@@ -258,6 +258,23 @@ test('express-rate-limit (a copy of its contract): counts hits, gives back, rese
   assert.throws(() => new StintStore(limits).init({ windowMs: 0 }), /windowMs/)
 })
 
+// express-rate-limit gives back when a response has been sent, and nobody awaits that: a rejection would end the process.
+test('express-rate-limit: what cannot be given back is told, and rejects nothing', async () => {
+  let answers = true
+  const shaky = new Stint({ addresses: [url], timeoutMs: 20000, fetch: (...args) => (answers ? fetch(...args) : undecided()) })
+  const told = []
+  for (const options of [{ prefix: 'e:' }, { prefix: 'e:', onError: (error) => told.push(error.code) }]) {
+    const store = new StintStore(shaky, options)
+    store.init({ windowMs: 3600000 })
+    await store.increment('ann')
+    answers = false
+    await store.decrement('ann')
+    answers = true
+    assert.ok((await store.get('ann')).totalHits > 0, 'it counts still')
+  }
+  assert.deepEqual(told, ['internal'])
+})
+
 test('express-rate-limit: with a policy a key can be reset', async () => {
   const store = new StintStore(limits, { prefix: 'p:', policy: 'window' })
   store.init({ windowMs: 1 })

@@ -61,6 +61,8 @@ test('Fastify: no decision is 503, or passes if the program says so; a mistake n
   const open = new (fastifyStore(nowhere, { onError, fail: 'open' }))({ timeWindow: 60000 })
   assert.equal((await ask(open, 'ann')).exceeded, false)
   assert.deepEqual(errors, ['internal', 'internal'])
+  const throws = new (fastifyStore(nowhere, { onError: () => { throw new Error('of the program') } }))({ timeWindow: 60000 })
+  await assert.rejects(ask(throws, 'ann'), /of the program/)
   const wrong = new (fastifyStore(limits, { policy: 'nope', fail: 'open' }))({})
   await assert.rejects(ask(wrong, 'ann'), (error) => error.code === 'not_found' && error.statusCode === undefined)
   const Store = fastifyStore(limits)
