@@ -215,11 +215,19 @@ export class Stint {
       throw failed(address, error)
     }
     if (status !== 200) throw refused(status, text)
-    try {
-      return JSON.parse(text)
-    } catch (error) {
-      throw new StintError('aborted', `${address} sent an answer that is no JSON`, true, error)
-    }
+    const answer = objectOf(text)
+    if (answer === undefined) throw new StintError('aborted', `${address} sent an answer that is no JSON object`, true)
+    return answer
+  }
+}
+
+// objectOf reads a JSON object. undefined: it is none.
+function objectOf(text) {
+  try {
+    const value = JSON.parse(text)
+    return value !== null && typeof value === 'object' && !Array.isArray(value) ? value : undefined
+  } catch {
+    return undefined
   }
 }
 

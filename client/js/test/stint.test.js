@@ -54,6 +54,16 @@ test('a check counts, and a denial is a decision with its wait', async () => {
   assert.equal(later.headers['Retry-After'], String(later.retryAfterSeconds))
 })
 
+test('an answer that is no object is no answer', async () => {
+  for (const body of ['null', '5', '"ok"', '[]', '<html>']) {
+    const stranger = new Stint({ addresses: [url], timeoutMs: 1, fetch: async () => new Response(body) })
+    const entry = { policy: 'five', key: 'stranger' }
+    for (const ask of [() => stranger.check(entry), () => stranger.checkBatch([entry]), () => stranger.get(entry), () => stranger.forget(entry)]) {
+      await assert.rejects(ask(), (error) => error instanceof StintError && error.maybeApplied && error.noDecision, body)
+    }
+  }
+})
+
 test('two entries are all or nothing', async () => {
   const entries = [{ policy: 'window', key: 'both' }, { policy: 'many', key: 'both', cost: 7 }]
   for (let i = 0; i < 3; i++) assert.equal((await limits.check(entries)).allowed, true)
