@@ -454,7 +454,9 @@ class _Node:
             answer = json.loads(text)
         except ValueError as error:
             raise StintError("aborted", f"{self.address} sent an answer that is no JSON", True) from error
-        return answer if isinstance(answer, dict) else {}
+        if not isinstance(answer, dict):
+            raise StintError("aborted", f"{self.address} sent an answer that is no JSON object", True)
+        return answer
 
     def ready(self, within: float) -> bool:
         try:

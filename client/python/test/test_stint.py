@@ -81,6 +81,15 @@ class Case(unittest.TestCase):
 
 
 class Client(Case):
+    def test_an_answer_that_is_no_object_is_no_answer(self):
+        for body in (b"null", b"5", b'"ok"', b"[]", b"<html>"):
+            stranger = self.client([node.url], timeout=0.05)
+            stranger._nodes[0]._exchange = lambda *_: (200, body)
+            for ask in (lambda: stranger.check({"policy": "five", "key": "py stranger"}),
+                        lambda: stranger.get({"policy": "five", "key": "py stranger"}), lambda: stranger.forget("py stranger")):
+                error = self.fails(ask)
+                self.assertTrue(error.no_decision and error.maybe_applied, (body, error))
+
     def test_a_call_has_a_bound_of_its_own(self):
         proxy = self.proxy(lambda n: (500, json.dumps(UNDECIDED).encode()))
         for options, want in (({}, "5000"), ({"timeout": 0.7}, "700")):
