@@ -902,7 +902,7 @@ class WSGILimit:
         verdict = self._guard(environ)
         if verdict.status:
             start_response(f"{verdict.status} {_TITLES[verdict.status]}", list(verdict.headers.items()))
-            return [verdict.body]
+            return [] if environ.get("REQUEST_METHOD") == "HEAD" else [verdict.body]
         environ["stint"] = verdict.decision
 
         def start(status: str, headers: List[Any], *more: Any) -> Any:

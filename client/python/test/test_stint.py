@@ -452,6 +452,15 @@ class Middleware(Case):
         self.assertEqual(json.loads(body), {"type": "https://iana.org/assignments/http-problem-types#quota-exceeded",
                                             "title": "Too many requests", "status": 429, "violated-policies": ["five/ever"]})
 
+    def test_wsgi_an_answer_to_head_has_no_body(self):
+        url = self.wsgi([{"policy": "five", "key": lambda _: None}], fail="closed")
+        with socket.create_connection(("127.0.0.1", int(url.rsplit(":", 1)[1]))) as sock:
+            sock.sendall(b"HEAD / HTTP/1.0\r\n\r\n")
+            head, _, body = sock.makefile("rb").read().partition(b"\r\n\r\n")
+        self.assertIn(b" 400 ", head)
+        self.assertRegex(head, rb"Content-Length: [1-9]")
+        self.assertEqual(body, b"")
+
     def test_wsgi_a_challenge_is_a_403_with_its_code(self):
         url = self.wsgi([{"policy": "soft", "key": by_user}], fail="closed")
         self.assertEqual(ask(url, {"X-User": "py soft"})[0], 200)
