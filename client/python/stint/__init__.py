@@ -16,6 +16,7 @@ import datetime
 import functools
 import hashlib
 import http.client
+import inspect
 import io
 import ipaddress
 import json
@@ -357,6 +358,16 @@ class Stint:
                 raise failure
             attempt += 1
 
+    def _left(self, begun: float, timeout: Optional[float]) -> Optional[float]:
+        """What is left of the time of a call that began at an instant, and has waited for a thread since."""
+        if timeout is not None and not 0 < timeout < math.inf:
+            return timeout  # to be refused as it is
+        whole = self._timeout if timeout is None else timeout
+        left = begun + whole - time.monotonic()
+        if left < min(_REST_LEAST, whole / 2):
+            raise StintError("unavailable", "no thread was free in time, so nothing was sent")
+        return left
+
     def _headers(self, within: float) -> Dict[str, str]:
         headers = {"Content-Type": "application/json", "Connect-Timeout-Ms": str(max(1, math.ceil(within * 1000)))}
         if self._token:
@@ -367,18 +378,26 @@ _T = TypeVar("_T")
 
 
 def _awaited(method: Callable[..., _T]) -> Callable[..., Awaitable[_T]]:
-    """A blocking method of self._blocking as a coroutine."""
+    """A blocking method of self._blocking as a coroutine. Its timeout, if it takes one, begins before it has a thread."""
+    timed = getattr(inspect.signature(method).parameters.get("timeout"), "kind", None) is inspect.Parameter.KEYWORD_ONLY
 
     @functools.wraps(method)
     async def call(self: Any, *args: Any, **options: Any) -> _T:
-        return await asyncio.get_running_loop().run_in_executor(None, functools.partial(method, self._blocking, *args, **options))
+        begun = time.monotonic()
+
+        def work() -> _T:
+            if timed:
+                options["timeout"] = self._blocking._left(begun, options.get("timeout"))
+            return method(self._blocking, *args, **options)
+
+        return await asyncio.get_running_loop().run_in_executor(None, work)
 
     return call
 
 
 class AsyncStint:
     """Stint for asyncio: the same methods with the same arguments, as coroutines. Each call takes a thread of the loop's executor while it
-    waits. A call whose task is cancelled goes on, and may be counted."""
+    waits, and the wait for one is a part of its time. A call whose task is cancelled goes on, and may be counted."""
 
     def __init__(self, *args: Any, **options: Any):
         self._blocking = Stint(*args, **options)
@@ -840,7 +859,8 @@ class _Guard:
         if self.idempotency_id is not _NEW and self.idempotency_id is not None:
             raise ValueError("stint: idempotency_id can only be None: one id for all requests counts once")
 
-    def __call__(self, request: Dict[str, Any]) -> _Verdict:
+    def __call__(self, request: Dict[str, Any], begun: Optional[float] = None) -> _Verdict:
+        """begun: when the request began to wait for a thread, which is a part of its time."""
         asked = []
         for entry in self.entries:
             key = safe_key(entry["key"](request)) or ("shared" if self.on_missing == "shared" else None)
@@ -852,7 +872,8 @@ class _Guard:
         if not asked:
             return _Verdict(0, {})
         try:
-            decision = self.limits.check(asked, timeout=self.timeout, idempotency_id=self.idempotency_id)
+            timeout = self.timeout if begun is None else self.limits._left(begun, self.timeout)
+            decision = self.limits.check(asked, timeout=timeout, idempotency_id=self.idempotency_id)
         except StintError as error:
             if error.unknown_key:
                 return _refusal(403, "The sender is not known.")
@@ -914,7 +935,7 @@ class WSGILimit:
 class ASGILimit:
     """An ASGI middleware that counts an HTTP request before the application sees it, on asyncio. scope["state"]["stint"] is the
     decision. Other scopes (lifespan, websocket) pass uncounted. Its options are those of WSGILimit, and key functions get the
-    scope. Each check takes a thread of the loop's executor while it waits."""
+    scope. Each check takes a thread of the loop's executor while it waits, and the wait for one is a part of its timeout."""
 
     def __init__(self, app: Callable[..., Any], limits: Stint, entries: Sequence[Dict[str, Any]], *, fail: str, **options: Any):
         self._app = app
@@ -924,7 +945,7 @@ class ASGILimit:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        verdict = await asyncio.get_running_loop().run_in_executor(None, self._guard, scope)
+        verdict = await asyncio.get_running_loop().run_in_executor(None, self._guard, scope, time.monotonic())
         if verdict.status:
             headers = [(name.lower().encode(), value.encode("latin-1")) for name, value in verdict.headers.items()]
             await send({"type": "http.response.start", "status": verdict.status, "headers": headers})

@@ -440,6 +440,30 @@ class Middleware(Case):
         asyncio.run(middleware(scope, None, send))
         return messages[0]["status"], [(k.decode(), v.decode()) for k, v in messages[0]["headers"]], messages[1]["body"]
 
+    def test_asgi_a_wait_for_a_thread_is_a_part_of_the_time(self):
+        async def app(scope, receive, send):
+            passed.append(scope["state"]["stint"])
+
+        async def late():
+            loop, free = asyncio.get_running_loop(), threading.Event()
+            loop.set_default_executor(ThreadPoolExecutor(1))
+            busy = loop.run_in_executor(None, free.wait)
+            middleware = ASGILimit(app, limits, [{"policy": "five", "key": lambda _: "py late"}], fail="open", timeout=0.05, on_error=told.append)
+            waits = [asyncio.ensure_future(middleware({"type": "http", "headers": []}, None, None)),
+                     asyncio.ensure_future(asked.check({"policy": "five", "key": "py late"}, timeout=0.05))]
+            await asyncio.sleep(0)  # both have asked for the thread
+            time.sleep(0.06)
+            free.set()
+            await busy
+            return (await asyncio.gather(*waits, return_exceptions=True))[1]
+
+        told, passed, asked = [], [], AsyncStint([node.url])
+        self.addCleanup(asked._blocking.close)
+        error = asyncio.run(late())
+        self.assertEqual([(type(e), e.no_decision, e.maybe_applied) for e in [error, *told]], [(StintError, True, False)] * 2)
+        self.assertEqual(passed, [None])
+        self.assertEqual(limits.get({"policy": "five", "key": "py late"})[0].used, 0)
+
     def test_wsgi_exactly_five_then_429(self):
         url = self.wsgi([{"policy": "five", "key": by_user}], fail="closed")
         for i in range(1, 6):
