@@ -23,6 +23,9 @@ from rest_framework.throttling import BaseThrottle
 from stint import Stint, StintError, _Guard
 
 
+_EXPOSED = "Access-Control-Expose-Headers"
+
+
 class StintThrottle(BaseThrottle):
     """What decides on the requests of a view: a class of it has limits, policy, fail and key_of. self.decision is the decision."""
 
@@ -43,7 +46,13 @@ class StintThrottle(BaseThrottle):
         entry = {"policy": self.policy, "key": lambda asked: self.key_of(asked, view), "cost": of.cost}
         verdict = _Guard(self.limits, [entry], self.fail, self.on_missing, of.on_error, self.timeout)(request)
         self.decision = verdict.decision
-        view.headers.update((name, value) for name, value in verdict.headers.items() if not name.startswith("Content-"))
+        told = {name: value for name, value in verdict.headers.items() if not name.startswith("Content-")}
+        before = view.headers  # of the throttles that were asked before this one
+        if verdict.status == 429 and "Retry-After" in told and "Retry-After" in before:
+            told["Retry-After"] = max(told["Retry-After"], before["Retry-After"], key=int)
+        if _EXPOSED in told and _EXPOSED in before:
+            told[_EXPOSED] = f"{before[_EXPOSED]}, {told[_EXPOSED]}"
+        view.headers.update(told)
         if verdict.status in (0, 429):
             return verdict.status == 0
         said = json.loads(verdict.body)

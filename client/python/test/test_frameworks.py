@@ -71,6 +71,22 @@ class Throttle(unittest.TestCase):
         answer = ask("")[0]
         self.assertEqual((answer.status_code, answer.data["detail"]), (400, "The request does not say whom it counts for (login)."))
 
+    def test_of_several_throttles_the_longest_wait_is_told(self):
+        class View(APIView):
+            throttle_classes = [type(policy, (StintThrottle,), {"limits": limits, "policy": policy, "fail": "closed",
+                                                                "key_of": lambda *_: "drf both"}) for policy in ("login", "per-minute", "per-ip")]
+
+            def post(self, request):
+                return Response({})
+
+        for policy, units in (("login", 3), ("per-minute", 100)):
+            limits.check({"policy": policy, "key": "drf both", "cost": units})
+        answer = View.as_view()(APIRequestFactory().post("/"))
+        self.assertEqual(answer.status_code, 429)
+        self.assertGreater(int(answer["Retry-After"]), 3600)
+        self.assertIn("Retry-After", answer["Access-Control-Expose-Headers"])
+        self.assertIn("X-RateLimit-Limit", answer["Access-Control-Expose-Headers"])
+
     def test_a_challenge_is_forbidden(self):
         answers = [ask("drf sue", policy="soft")[0] for _ in range(2)]
         self.assertEqual([answer.status_code for answer in answers], [200, 403])
