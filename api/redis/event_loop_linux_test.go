@@ -3,12 +3,15 @@ package redis
 import (
 	"fmt"
 	"io"
+	"net"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/stint-io/stint/internal/edge/auth"
 	"github.com/stint-io/stint/internal/edge/connlimit"
 	"github.com/stint-io/stint/internal/testing/await"
+	"github.com/stint-io/stint/shard"
 )
 
 // resting is the number of connections that rest.
@@ -127,4 +130,53 @@ func TestARestingConnectionEnds(t *testing.T) {
 			await.Until(t, "the connection is gone", func() bool { return s.open.Load() == 0 && resting(s) == 0 })
 		})
 	}
+}
+
+// heldRouter holds a loop up while the loop asks it whether a denial may be repeated.
+type heldRouter struct {
+	*world
+	asked, goOn chan struct{}
+}
+
+func (r *heldRouter) Repeat(*shard.Request, *shard.Decision) bool {
+	r.asked <- struct{}{}
+	<-r.goOn
+	return false
+}
+
+// connOf returns the server's end of a connection.
+func connOf(s *Server, c *client) *conn {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for it := range s.conns {
+		if it.nc.RemoteAddr().String() == c.conn.LocalAddr().String() {
+			return it
+		}
+	}
+	return nil
+}
+
+// A goroutine may find that a connection was reset, as one that writes a reply, and end it before the loop has heard of
+// the reset. The loop hears of it all the same: it could not give back a connection whose socket is closed.
+func TestARestingConnectionThatWasResetIsGivenBack(t *testing.T) {
+	r := &heldRouter{newWorld(t), make(chan struct{}), make(chan struct{})}
+	s, _ := serve(t, r.world, func(c *Config) { c.Router = r })
+	s.loops = s.loops[:1]
+	lost, other := restingClient(t, s), restingClient(t, s)
+	other.send("STINT.CHECK per-ip k\r\n")
+	await.Receive(t, "the loop is held up", r.asked)
+	c := connOf(s, lost)
+	lost.conn.(*net.TCPConn).SetLinger(0)
+	lost.conn.Close()
+	await.Until(t, "it was reset", func() (reset bool) {
+		const closed = 7 // TCP_CLOSE of Linux, the first byte of TCP_INFO
+		c.raw.Control(func(fd uintptr) {
+			info, err := syscall.GetsockoptInt(int(fd), syscall.IPPROTO_TCP, syscall.TCP_INFO)
+			reset = err == nil && info&0xff == closed
+		})
+		return reset
+	})
+	connlimit.HangUp(c.nc)
+	close(r.goOn)
+	await.Until(t, "the connection is gone", func() bool { return s.open.Load() == 1 && resting(s) == 1 })
 }

@@ -55,16 +55,19 @@ func (c *tcpConn) Read(b []byte) (int, error) {
 // Close implements net.Conn.
 func (c *tcpConn) Close() error { return c.conn.Close() }
 
-// HangUp ends a connection. Its reader hears of it and must close it; a socket stays open until then, so that no other
-// connection gets its descriptor while the reader waits for it.
+// HangUp ends a connection. Its reader hears of it and must close it; a socket stays open until then, even if its client
+// has hung up already, so that no other connection gets its descriptor while the reader waits for it.
 func HangUp(c net.Conn) {
 	half, ok := c.(interface {
 		CloseRead() error
 		CloseWrite() error
 	})
-	if !ok || half.CloseRead() != nil || half.CloseWrite() != nil {
+	if !ok {
 		c.Close()
+		return
 	}
+	half.CloseRead() // if it fails, the connection has ended, which the reader hears, too
+	half.CloseWrite()
 }
 
 // Prover returns the function that marks the connection's client as authenticated. The connection may be one of a
