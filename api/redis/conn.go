@@ -116,10 +116,7 @@ func (c *conn) shakeHands() bool {
 
 // fill reads the available bytes.
 func (c *conn) fill() bool {
-	if c.from == c.to {
-		c.from, c.to = 0, 0
-	}
-	if c.to == len(c.in) && !c.widen() {
+	if !c.widen() {
 		return false
 	}
 	n, err := c.nc.Read(c.in[c.to:])
@@ -128,8 +125,14 @@ func (c *conn) fill() bool {
 	return err == nil || n > 0
 }
 
-// widen makes room after the bytes that are not yet parsed.
+// widen makes room after the bytes that are not yet parsed, if there is none.
 func (c *conn) widen() bool {
+	if c.from == c.to {
+		c.from, c.to = 0, 0
+	}
+	if c.to < len(c.in) {
+		return true
+	}
 	size := len(c.in)
 	if c.to-c.from <= size/2 {
 		c.move(size)

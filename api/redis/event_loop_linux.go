@@ -65,6 +65,7 @@ func (l *eventLoop) run() {
 	if err != nil {
 		return
 	}
+	reader := newSocketReader()
 	var events [64]syscall.EpollEvent
 	ready := make([]*conn, 0, len(events))
 	for {
@@ -80,7 +81,7 @@ func (l *eventLoop) run() {
 		}
 		ready = l.find(events[:n], ready[:0])
 		for _, c := range ready {
-			if !proceed(c) {
+			if !proceed(c, reader) {
 				l.giveBack(c)
 			}
 		}
@@ -102,15 +103,54 @@ func (l *eventLoop) find(events []syscall.EpollEvent, to []*conn) []*conn {
 
 // proceed reads what has come and begins its round, for an event loop: it never waits. It returns false if the
 // connection's goroutine must go on.
-func proceed(c *conn) bool {
+func proceed(c *conn, reader *socketReader) bool {
 	if len(c.free) == 0 { //mutant:loop-waits-for-a-round
 		return false
 	}
-	if !c.fill() || c.late {
+	if !c.widen() {
+		return false
+	}
+	n, err := reader.read(c.raw, c.in[c.to:])
+	if err == syscall.EAGAIN { //mutant:loop-believes-every-event
+		return true
+	}
+	c.to += max(0, n)
+	if c.late = n > 0 && c.server.refusing.Load(); n <= 0 || c.late {
 		return false
 	}
 	begun, more := c.round.beginNext()
 	return begun && more && c.from == c.to && mayRest(c)
+}
+
+// socketReader reads sockets and waits for nothing: an event may tell of bytes that are not there, as of urgent data
+// when the kernel is short of memory, and those who wait for the loop must not wait for a client.
+type socketReader struct {
+	into    []byte
+	n       int
+	err     error
+	attempt func(fd uintptr) bool // the method once
+}
+
+func newSocketReader() *socketReader {
+	r := new(socketReader)
+	r.attempt = r.once
+	return r
+}
+
+// read returns how many bytes were there; an error of 0 bytes is syscall.EAGAIN if more may come.
+func (r *socketReader) read(from syscall.RawConn, into []byte) (n int, err error) {
+	r.into = into
+	if err := from.Read(r.attempt); err != nil {
+		return 0, err
+	}
+	return r.n, r.err
+}
+
+func (r *socketReader) once(fd uintptr) bool {
+	for r.err = syscall.EINTR; r.err == syscall.EINTR; {
+		r.n, r.err = syscall.Read(int(fd), r.into)
+	}
+	return true
 }
 
 // giveBack lets the goroutine of a connection go on.

@@ -180,3 +180,15 @@ func TestARestingConnectionThatWasResetIsGivenBack(t *testing.T) {
 	close(r.goOn)
 	await.Until(t, "the connection is gone", func() bool { return s.open.Load() == 1 && resting(s) == 1 })
 }
+
+// An event may tell of nothing, as one of urgent data. The loop waits for no bytes: all others would wait with it.
+func TestALoopWaitsForNoBytes(t *testing.T) {
+	s, _ := serve(t, newWorld(t), nil)
+	c := restingClient(t, s)
+	rests := make(chan bool, 1)
+	go func() { rests <- proceed(connOf(s, c), newSocketReader()) }() // which the loop leaves alone, as nothing comes
+	if !await.Receive(t, "it waits for nothing", rests) {
+		t.Error("a connection of which nothing has come is given back")
+	}
+	wants(t, c, "PING", "+PONG")
+}

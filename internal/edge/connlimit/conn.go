@@ -5,6 +5,7 @@ import (
 	"net"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 )
 
@@ -50,6 +51,25 @@ func (c *tcpConn) Read(b []byte) (int, error) {
 	n, err := c.TCPConn.Read(b)
 	c.conn.heard()
 	return n, err
+}
+
+// SyscallConn implements syscall.Conn. Who reads by it is heard, too.
+func (c *tcpConn) SyscallConn() (syscall.RawConn, error) {
+	raw, err := c.TCPConn.SyscallConn()
+	return rawConn{raw, c.conn}, err
+}
+
+// rawConn is the socket of a tcpConn.
+type rawConn struct {
+	syscall.RawConn
+	conn *conn
+}
+
+// Read implements syscall.RawConn.
+func (r rawConn) Read(f func(fd uintptr) (done bool)) error {
+	err := r.RawConn.Read(f)
+	r.conn.heard()
+	return err
 }
 
 // Close implements net.Conn.

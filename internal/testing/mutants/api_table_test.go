@@ -146,6 +146,7 @@ var ofAPI = []group{
 		"loop-waits-for-the-table": without(" && c.server.queues.placed.Load()"),
 	}},
 	{tests("api/redis", "TestALoopWaitsForNoRound"), edits{"loop-waits-for-a-round": never}},
+	{tests("api/redis", "TestALoopWaitsForNoBytes"), edits{"loop-believes-every-event": never}},
 	{tests("api/redis", "TestATokenIsNotReplacedByARole"), edits{
 		"redis-token-falls-back-to-role": swap("!c.shown", "true")}},
 	{tests("api/redis", "TestATokenOpensTheRedisPort"), edits{
