@@ -5,6 +5,7 @@ import (
 	"context"
 	"maps"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -32,6 +33,7 @@ type slotOwners [slot.Count]string
 type owners struct {
 	known atomic.Pointer[slotOwners] // nil until the first view
 	asked chan struct{}              // holds a token when a refresh is due at once
+	first atomic.Uint32              // the place of the configured address that calls begin with
 
 	mu      sync.Mutex
 	shunned map[string]time.Time // until when unreachable addresses are avoided; guarded by mu
@@ -98,8 +100,8 @@ func (c *Client) learn(from string) {
 }
 
 // route returns the node to ask: the owner of the request's first key, or one of the configured addresses if the owner
-// is unknown or shunned.
-func (c *Client) route(r *stintv1.CheckRequest, attempt int) (*node, *Error) {
+// is unknown or shunned: the one at this place, or a later one.
+func (c *Client) route(r *stintv1.CheckRequest, place int) (*node, *Error) {
 	c.mu.Lock()
 	closed := c.closed
 	c.mu.Unlock()
@@ -114,18 +116,26 @@ func (c *Client) route(r *stintv1.CheckRequest, attempt int) (*node, *Error) {
 			return c.node(url), nil
 		}
 	}
-	return c.node(c.seed(attempt)), nil
+	return c.node(c.seed(place)), nil
 }
 
-// seed returns the configured address for this attempt, or the next one that is not shunned. As many attempts as there
-// are addresses reach all of them.
-func (c *Client) seed(attempt int) string {
+// seed returns the configured address at a place, or the next one that is not shunned. As many places as there are
+// addresses reach all of them.
+func (c *Client) seed(place int) string {
 	for i := range c.seeds {
-		if url := c.seeds[(attempt+i)%len(c.seeds)]; !c.owners.shuns(url) {
+		if url := c.seeds[(place+i)%len(c.seeds)]; !c.owners.shuns(url) {
 			return url
 		}
 	}
-	return c.seeds[attempt%len(c.seeds)]
+	return c.seeds[place%len(c.seeds)]
+}
+
+// pass has the calls that follow begin with the configured address after one that has not answered. It may hang, and
+// callers with little time do not stay until that shows.
+func (c *Client) pass(url string) {
+	if i := slices.Index(c.seeds, url); i >= 0 {
+		c.owners.first.Store(uint32((i + 1) % len(c.seeds)))
+	}
 }
 
 func (o *owners) shuns(url string) bool {

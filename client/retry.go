@@ -24,8 +24,9 @@ func (c *Client) repeat(
 		defer cancel()
 	}
 	maybeApplied := false // by an earlier attempt, regardless of later ones
+	first := int(c.owners.first.Load())
 	for attempt := 0; ; attempt++ {
-		n, failure := c.route(r, attempt)
+		n, failure := c.route(r, first+attempt)
 		if failure == nil {
 			failure = send(ctx, n)
 		}
@@ -34,6 +35,9 @@ func (c *Client) repeat(
 		}
 		if failure.unreached {
 			c.owners.unreached(n.url)
+		}
+		if failure.MaybeApplied { //mutant:short-calls-meet-a-silent-node
+			c.pass(n.url)
 		}
 		again := failure.mayAskAgain(countsOnce)
 		if maybeApplied && !failure.MaybeApplied {

@@ -78,6 +78,33 @@ func TestANodeThatHangsIsLeft(t *testing.T) {
 	})
 }
 
+// Callers may have less time than it takes to find out that a connection is silent. One of them loses its time, and those
+// after it begin with another address.
+func TestShortCallsLeaveANodeThatHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n, nodes := memnet.New(), map[string]*slowNode{"a": {}, "b": {}}
+		c := serveOn(t, n, nodes, "http://a", "http://b")
+		failed := 0
+		settle := func() {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second/2)
+			defer cancel()
+			if _, err := c.Settle(ctx, &stintv1.SettleRequest{}); err != nil {
+				failed++
+			}
+		}
+		settle()
+		n.Cut("a", "client")
+		for range 10 {
+			time.Sleep(3 * time.Second) // each meets a silent connection, or none
+			settle()
+		}
+		if failed > 1 {
+			t.Errorf("%d of 10 calls met the node that hangs", failed)
+		}
+		n.Heal()
+	})
+}
+
 // A node that works long on a request is no node that hangs.
 func TestANodeThatTakesLongIsWaitedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -19,6 +19,7 @@ var ofOthers = []group{
 		"client-waits-for-a-silent-node": without("SendPingTimeout: pingAfter, "),
 		"lost-node-is-asked-again":       never,
 	}},
+	{tests("client", "TestShortCallsLeaveANodeThatHangs"), edits{"short-calls-meet-a-silent-node": never}},
 	{tests("internal/edge/connlimit", "TestStrangersPushOutEachOther"), edits{
 		"proven-client-pushed-out": never,
 		"strangers-fill-a-port":    always,
