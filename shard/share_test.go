@@ -74,8 +74,6 @@ func TestAPolicyHasNoMoreKeysThanItsCap(t *testing.T) {
 	}
 }
 
-// TestAShardHasItsPartOfACap: that of its slots, rounded up, in what it refuses and in what it reports. A shard with
-// all slots has all of it.
 // TestAPolicyHasNoMoreKeysThanItsCapByOneRequest: all new keys of a request count against a cap, but those that it only
 // looks at.
 func TestAPolicyHasNoMoreKeysThanItsCapByOneRequest(t *testing.T) {
@@ -111,6 +109,8 @@ func TestAPolicyHasNoMoreKeysThanItsCapByOneRequest(t *testing.T) {
 	w.must(origin+8, several(Check, "7"))
 }
 
+// TestAShardHasItsPartOfACap: that of its slots, rounded up, in what it refuses and in what it reports. A shard with
+// all slots has all of it.
 func TestAShardHasItsPartOfACap(t *testing.T) {
 	for slots, want := range map[int]int{0: 5, 1: 1, 204: 1, 205: 2, 512: 3, 819: 4, 820: 5, 1024: 5} {
 		w := newCapWorld(t)
