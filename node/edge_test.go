@@ -14,6 +14,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	ratelimitv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
@@ -169,7 +170,12 @@ func (c *edges) doors(t *testing.T, of interface {
 // call makes a call in JSON.
 func (d *doors) call(procedure, body string) (status int, text string) {
 	d.t.Helper()
-	r, _ := http.NewRequestWithContext(d.t.Context(), http.MethodPost, "http://"+d.api+"/stint.v1."+procedure,
+	return d.callIn(d.t.Context(), procedure, body)
+}
+
+func (d *doors) callIn(ctx context.Context, procedure, body string) (status int, text string) {
+	d.t.Helper()
+	r, _ := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+d.api+"/stint.v1."+procedure,
 		strings.NewReader(body))
 	r.Header.Set("Content-Type", "application/json")
 	r.Header.Set("Authorization", "Bearer "+d.token)
@@ -537,6 +543,62 @@ func TestAnEdgeLeavesANodeThatHangs(t *testing.T) {
 				time.Sleep(time.Second)
 				ask("PolicyService/List", `{}`, time.Second)
 				ask("LimitService/Check", `{"entries":[{"policy":"plenty","key":"k"}]}`, time.Second)
+			}
+			memoryOf(t).net.Heal()
+		})
+	}
+}
+
+// The order is that of the list where nothing is known, and what is known ends by itself.
+func TestWhoeverWasSilentLastIsAskedLast(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		u := &upstream{addresses: []string{"a", "b", "c"}, silent: make(map[string]time.Time)}
+		inTurn := func(want string) {
+			t.Helper()
+			if got := strings.Join(u.inTurn(), " "); got != want {
+				t.Errorf("they are asked in the order %s, want %s", got, want)
+			}
+		}
+		inTurn("a b c")
+		for _, step := range []struct {
+			address  string
+			answered bool
+			want     string
+		}{{"a", false, "b c a"}, {"b", false, "c a b"}, {"a", false, "c b a"}, {"b", true, "b c a"}} {
+			time.Sleep(time.Second)
+			u.note(step.address, step.answered)
+			inTurn(step.want)
+		}
+		time.Sleep(silentFor)
+		inTurn("a b c")
+	})
+}
+
+// A caller that gives up before a node that hangs is known to hang tells an edge as much of it as one that waits.
+func TestAnEdgeLeavesANodeThatNobodyWaitsFor(t *testing.T) {
+	t.Parallel()
+	for _, connected := range []bool{false, true} {
+		inBubble(t, func(t *testing.T) {
+			c := newEdges(t)
+			d := c.doors(t, c.readyEdge(c.config("edge-a", c.usual("edge"))), c.token)
+			failed := 0
+			list := func() {
+				ctx, cancel := context.WithTimeout(t.Context(), time.Second/2)
+				defer cancel()
+				if status, _ := d.callIn(ctx, "PolicyService/List", `{}`); status != 200 {
+					failed++
+				}
+			}
+			if connected {
+				list()
+			}
+			memoryOf(t).net.Cut("edge-a", c.configs[0].APIAddr)
+			for range 8 {
+				list()
+				time.Sleep(time.Second)
+			}
+			if failed > 1 {
+				t.Errorf("connected before: %v; %d of 8 calls met the node that hangs", connected, failed)
 			}
 			memoryOf(t).net.Heal()
 		})

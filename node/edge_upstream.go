@@ -11,6 +11,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -31,7 +32,7 @@ type upstream struct {
 	connected atomic.Uint64   // how often a node took a connection for that of an edge
 
 	mu     sync.Mutex
-	silent map[string]time.Time // guarded by mu: until when nodes that did not answer are asked last
+	silent map[string]time.Time // guarded by mu: when nodes did not answer lately
 }
 
 const (
@@ -171,27 +172,31 @@ type unreachedError struct{ error }
 // Unwrap returns the reason.
 func (u unreachedError) Unwrap() error { return u.error }
 
-// avoid has a node that did not answer asked last for a while.
-func (u *upstream) avoid(address string) {
+// note records whether a node answered. One that did not is asked last for a while.
+func (u *upstream) note(address string, answered bool) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	u.silent[address] = time.Now().Add(silentFor) //mutant:edge-asks-a-silent-node
+	if answered {
+		delete(u.silent, address) //mutant:edge-avoids-who-answers
+	} else {
+		u.silent[address] = time.Now() //mutant:edge-asks-a-silent-node
+	}
 }
 
-// inTurn returns the addresses in the order in which they are asked: those that did not answer last.
-func (u *upstream) inTurn() (first []string) {
+// inTurn returns the addresses in the order in which they are asked: last those that did not answer, and of these last
+// the one that did not just now.
+func (u *upstream) inTurn() []string {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	now := time.Now()
-	var last []string
-	for _, address := range u.addresses {
-		if now.Before(u.silent[address]) {
-			last = append(last, address)
-		} else {
-			first = append(first, address)
+	since := func(address string) (at time.Time) {
+		if at = u.silent[address]; time.Since(at) < silentFor {
+			return at
 		}
+		return time.Time{}
 	}
-	return append(first, last...)
+	return slices.SortedStableFunc(slices.Values(u.addresses), func(a, b string) int {
+		return since(a).Compare(since(b)) //mutant:edge-goes-back-to-a-silent-node
+	})
 }
 
 // RoundTrip implements http.RoundTripper: it sends a request to the first node that can be connected to, and to no
@@ -214,9 +219,7 @@ func (u *upstream) RoundTrip(r *http.Request) (*http.Response, error) {
 			}
 		}
 		response, err := u.passes.RoundTrip(sent)
-		if err != nil && !errors.Is(err, context.Canceled) {
-			u.avoid(address)
-		}
+		u.note(address, err == nil) // a caller that gave up had no answer either
 		if _, not := errors.AsType[unreachedError](err); !not {
 			return response, err
 		}

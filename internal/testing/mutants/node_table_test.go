@@ -142,6 +142,10 @@ var ofNode = []group{
 	{tests("internal/offline/recovery", "TestAClockThatIsBehindIsNamed"), edits{"slow-clock-made-a-part": never}},
 	{tests("node", "TestANewOwnerLosesNoEventsAgain"), edits{"new-owner-loses-again": gone}},
 	{tests("node", "TestAnEdgeLeavesANodeThatHangs"), edits{"edge-asks-a-silent-node": gone}},
+	{tests("node", "TestWhoeverWasSilentLastIsAskedLast"), edits{
+		"edge-avoids-who-answers":         gone,
+		"edge-goes-back-to-a-silent-node": swap("since(b)", "since(a)"),
+	}},
 	{tests("node", "TestAnEdgeEndsWhenItsClusterIsRestored"), edits{
 		"edge-outlives-its-cluster": never,
 		"edge-knows-its-cluster":    never,
