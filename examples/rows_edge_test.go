@@ -17,11 +17,13 @@ const (
 // An aligned window admits twice its quota around its edge: harmless for 1,000 an hour, a way around a tight limit.
 func TestSeedRow39AnAlignedWindowAdmitsTwiceAtItsEdge(t *testing.T) {
 	c := node(t)
-	for { // repeat until nothing of the first hundred is in the second window
-		first := c.batch(edgeQuota+1, entry("aligned", "row 39"))
+	// What is slow comes into a later window than it is meant for: then others are spent, on another key.
+	for attempt := 0; ; attempt++ {
+		e := entry("aligned", fmt.Sprint("row 39 ", attempt))
+		first := c.batch(edgeQuota+1, e)
 		end := first[0].Limits[0].ResetAt
 		awaitTime(c, end)
-		second := c.batch(edgeQuota+1, entry("aligned", "row 39"))
+		second := c.batch(edgeQuota+1, e)
 		if last(first).DecidedAt.Before(end) && last(second).DecidedAt.Before(end.Add(edgePeriod)) {
 			if n := allowed(first) + allowed(second); n != 2*edgeQuota {
 				t.Errorf("%d are admitted in two seconds, want %d", n, 2*edgeQuota)
@@ -34,14 +36,20 @@ func TestSeedRow39AnAlignedWindowAdmitsTwiceAtItsEdge(t *testing.T) {
 // A sliding window does not: the hundred of the previous second count by the share of it that is still inside.
 func TestSeedRow39ASlidingWindowAdmitsWhatHasSlidOut(t *testing.T) {
 	c := node(t)
-	twin := weighted{}
-	first := c.batch(edgeQuota+1, entry("weighted", "row 39"))
-	twin.judge(t, first)
-	awaitTime(c, first[0].DecidedAt.Truncate(edgePeriod).Add(edgePeriod+edgePeriod/10))
-	second := c.batch(edgeQuota+1, entry("weighted", "row 39"))
-	twin.judge(t, second)
-	if n := allowed(second); n == edgeQuota {
-		t.Errorf("all %d of the next window are admitted at once", n)
+	for attempt := 0; ; attempt++ {
+		e, twin := entry("weighted", fmt.Sprint("row 39 ", attempt)), weighted{}
+		first := c.batch(edgeQuota+1, e)
+		twin.judge(t, first)
+		next := first[0].DecidedAt.Truncate(edgePeriod).Add(edgePeriod)
+		awaitTime(c, next.Add(edgePeriod/10))
+		second := c.batch(edgeQuota+1, e)
+		twin.judge(t, second)
+		if last(first).DecidedAt.Before(next) && last(second).DecidedAt.Before(next.Add(edgePeriod)) {
+			if n := allowed(second); n == edgeQuota {
+				t.Errorf("all %d of the next window are admitted at once", n)
+			}
+			return
+		}
 	}
 }
 
