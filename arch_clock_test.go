@@ -30,13 +30,11 @@ var realClock = map[string]string{
 	"cluster/hop.committing":                                  "an owner in a benchmark",
 	"cluster/routing.ask":                                     "of its two methods, those that wait are in bubbles",
 	"internal/offline/bench.decide":                           "a server that stalls: the latencies must be no shorter",
-	"internal/offline/bench.TestAStreamThatIsNotAnsweredInTime": "a call that is not answered " +
-		"beside nine that are, over sockets",
-	"internal/notify.TestAHangingReceiverIsLeft": "whenever the time is over, the reason is the same",
-	"internal/testing/chaos.pause":               "a client between two tries; the time that a fault or a load lasts",
-	"internal/testing/chaos.run":                 "the ticks of a load, or of a fault",
-	"shard.BenchmarkPause":                       "a benchmark",
-	"client.run":                                 "whenever the time is over of a call that reaches no node, its error is the same",
+	"internal/notify.TestAHangingReceiverIsLeft":              "whenever the time is over, the reason is the same",
+	"internal/testing/chaos.pause":                            "a client between two tries; the time that a fault or a load lasts",
+	"internal/testing/chaos.run":                              "the ticks of a load, or of a fault",
+	"shard.BenchmarkPause":                                    "a benchmark",
+	"client.run":                                              "whenever the time is over of a call that reaches no node, its error is the same",
 	"client.TestWhatFailsBeforeTLSStandsIsCertainlyNotCounted": "each try may take twice as long as " +
 		"the one before",
 	"cmd/stint.TestStrangersConnectionsDoNotEndANode":    "each try may take twice as long as the one before",

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -18,6 +19,7 @@ import (
 
 	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
 	"github.com/stint-io/stint/api/gen/stint/v1/stintv1connect"
+	"github.com/stint-io/stint/internal/testing/memnet"
 )
 
 // fakeServer counts in a map. It is exact unless a field makes it wrong.
@@ -169,6 +171,31 @@ func errDraining() error {
 // start serves HTTP/1.1 and HTTP/2 without TLS on one port, as the real server does.
 func (f *fakeServer) start(t *testing.T) string {
 	t.Helper()
+	server := httptest.NewUnstartedServer(nil)
+	server.Config = f.server()
+	server.Start()
+	t.Cleanup(server.Close)
+	return server.URL
+}
+
+// startInMemory is start in a bubble. All that is dialed while the test runs is this server.
+func (f *fakeServer) startInMemory(t *testing.T) string {
+	t.Helper()
+	network, usual, server := memnet.New(), http.DefaultTransport, f.server()
+	here, there := network.Listen("bench"), network.Listen("server")
+	http.DefaultTransport = &http.Transport{DialContext: func(context.Context, string, string) (net.Conn, error) {
+		return here.Dial("server", time.Second)
+	}}
+	go server.Serve(there)
+	t.Cleanup(func() {
+		server.Close()
+		network.Break("", "") // a port keeps its connections
+		http.DefaultTransport = usual
+	})
+	return "http://memory"
+}
+
+func (f *fakeServer) server() *http.Server {
 	mux := http.NewServeMux()
 	mux.Handle(stintv1connect.NewLimitServiceHandler(f, connect.WithCodec(defaultsJSON{})))
 	mux.Handle(stintv1connect.NewPolicyServiceHandler(f, connect.WithCodec(defaultsJSON{})))
@@ -178,13 +205,10 @@ func (f *fakeServer) start(t *testing.T) string {
 		fmt.Fprintf(w, "# TYPE process_cpu_seconds_total counter\nprocess_cpu_seconds_total %g\n",
 			float64(f.calls)*1e-5)
 	})
-	server := httptest.NewUnstartedServer(f.noteHost(mux))
-	server.Config.Protocols = new(http.Protocols)
-	server.Config.Protocols.SetHTTP1(true)
-	server.Config.Protocols.SetUnencryptedHTTP2(true)
-	server.Start()
-	t.Cleanup(server.Close)
-	return server.URL
+	server := &http.Server{Handler: f.noteHost(mux), Protocols: new(http.Protocols)}
+	server.Protocols.SetHTTP1(true)
+	server.Protocols.SetUnencryptedHTTP2(true)
+	return server
 }
 
 // defaultsJSON writes fields with default values too, as the real server does: "maybeApplied": false.

@@ -235,8 +235,9 @@ func TestProgressAndCancellation(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	var seen Progress
 	report, err := Run(ctx, p, func(now Progress) {
-		seen = now
-		cancel()
+		if seen = now; seen.Checks > 0 { // a busy machine may not have made any yet
+			cancel()
+		}
 	})
 	if err != nil || seen.Checks == 0 || report.Checks < seen.Checks || !report.Verdict.OK {
 		t.Errorf("error %v, progress %+v, report %+v", err, seen, report)
