@@ -3,6 +3,7 @@ package main
 import (
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"google.golang.org/protobuf/types/known/timestamppb"
@@ -32,10 +33,6 @@ func TestUpgradeStatusSaysWhereTheClusterIsAndWhatComesNext(t *testing.T) {
 			"feature level 1: not all nodes know 2 (pinned at 1)\n"},
 		{func(s *stintv1.UpgradeStatusResponse) {
 			s.Nodes[1].Max, s.KnownByAll = 2, 2
-			s.KnownSince, s.RisesAt = timestamppb.Now(), timestamppb.New(time.Now().Add(10*time.Minute))
-		}, "feature level 1: all nodes know 2, the cluster rises in 10m0s, or at `stint cluster upgrade finish`\n"},
-		{func(s *stintv1.UpgradeStatusResponse) {
-			s.Nodes[1].Max, s.KnownByAll = 2, 2
 			s.KnownSince, s.RisesAt = timestamppb.Now(), timestamppb.Now()
 		}, "feature level 1: all nodes know 2, the cluster rises when all of them answer\n"},
 		{func(s *stintv1.UpgradeStatusResponse) { s.RisingTo, s.Nodes[0].Kept = 2, 2 },
@@ -56,6 +53,18 @@ func TestUpgradeStatusSaysWhereTheClusterIsAndWhatComesNext(t *testing.T) {
 	if code != 0 || !strings.Contains(stdout, `{"level":1,"risingTo":0,`) || !strings.Contains(stdout, want) {
 		t.Errorf("as JSON: %d %s", code, stdout)
 	}
+}
+
+func TestUpgradeStatusSaysWhenTheClusterRises(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) { // so that no time passes before it is said
+		m := mixedRelease().upgrade
+		m.Nodes[1].Max, m.KnownByAll = 2, 2
+		m.KnownSince, m.RisesAt = timestamppb.Now(), timestamppb.New(time.Now().Add(10*time.Minute))
+		if got, want := levelLine(m), "feature level 1: all nodes know 2, the cluster rises in 10m0s, "+
+			"or at `stint cluster upgrade finish`"; got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	})
 }
 
 func TestUpgradeFinishWaitsUntilTheLevelIsReached(t *testing.T) {
