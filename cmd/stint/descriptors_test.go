@@ -56,24 +56,24 @@ func TestStrangersConnectionsDoNotEndANode(t *testing.T) {
 			c.Close()
 		}
 	}()
-	for range 300 { // on each port: more than there are descriptors
-		for _, port := range ports {
-			c, err := net.Dial("tcp", port)
-			if err != nil {
+	come := func(n int, port string) (last net.Conn) {
+		t.Helper()
+		for range n {
+			if last, err = net.Dial("tcp", port); err != nil {
 				t.Fatalf("%v\n%s", err, log.String())
 			}
-			strangers = append(strangers, c)
+			strangers = append(strangers, last)
 		}
+		return last
+	}
+	for _, port := range ports {
+		come(300, port) // more than there are descriptors
 	}
 	spend(10)
 	for i, want := range map[int]string{0: "HTTP/1.1 503 ", 2: "-ERR max number of clients reached\r\n"} {
-		// Silent connections are closed after a while, so it takes more of them.
+		// Silent connections are closed after a while, so the port is filled again.
 		for patience := 50 * time.Millisecond; ; patience *= 2 {
-			c, err := net.Dial("tcp", ports[i])
-			if err != nil {
-				t.Fatal(err)
-			}
-			strangers = append(strangers, c)
+			c := come(100, ports[i])
 			c.SetDeadline(time.Now().Add(patience))
 			if i == 0 {
 				io.WriteString(c, "G") // a refusal over HTTP waits for the request
@@ -86,6 +86,7 @@ func TestStrangersConnectionsDoNotEndANode(t *testing.T) {
 				t.Errorf("who does not fit hears %q", heard)
 				break
 			}
+			spend(1) // who is silent for long makes room for others
 		}
 	}
 	// The log needs new files: it writes more than its open files hold.
