@@ -28,6 +28,7 @@ func markedLog(t *testing.T, entries int, stop func(*world)) (dir, log string) {
 	}
 	g := w.loneGroup(t)
 	lead(t, g).mustPut(t, entries)
+	w.still()
 	stop(w)
 	copied := filepath.Join(t.TempDir(), "copy")
 	if err := os.CopyFS(copied, os.DirFS(dir)); err != nil {
@@ -40,6 +41,13 @@ func markedLog(t *testing.T, entries int, stop func(*world)) (dir, log string) {
 }
 
 func killed(w *world) { w.keepTail() }
+
+// still ends what the stores do by the clock: from now on the mark says what it said, however long a test takes.
+func (w *world) still() {
+	close(w.stop)
+	w.watching.Wait()
+	w.stop = make(chan struct{}) // which Close closes
+}
 
 // The end of the newest log file is lost or changed although it was fsynced. No replica on it is opened under the name
 // that acknowledged it, not even the only voter of a group, until a person decides. Pebble takes each of these damages
