@@ -195,7 +195,7 @@ func TestHungFsyncIsNoticed(t *testing.T) {
 		dir := t.TempDir()
 		release := make(chan struct{})
 		var hanging atomic.Bool
-		w := openWorld(t, dir, onSync(vfs.NewMem(), func() error {
+		w := openWatchedWorld(t, dir, onSync(vfs.NewMem(), func() error {
 			if hanging.Load() {
 				<-release
 			}
@@ -244,7 +244,7 @@ func (f lineFile) Set(key, value []byte) error {
 // hang.
 func TestALineOfSlowWritesIsNotAHungDisk(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := openWorld(t, t.TempDir(), vfs.NewMem(), "n1")
+		w := openWatchedWorld(t, t.TempDir(), vfs.NewMem(), "n1")
 		took := 300 * time.Millisecond
 		w.file.StableFile = lineFile{w.file.StableFile, make(chan struct{}, 1), func() { time.Sleep(took) }}
 		var writers sync.WaitGroup

@@ -2,6 +2,7 @@ package raftfsm
 
 import (
 	"errors"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -44,7 +45,7 @@ func seedOf(t *testing.T, n int) *shard.State {
 }
 
 var restoreConfig = StoresConfig{Fresh: Identity{Cluster: "c2", Node: "n1"}, FreshLevel: shard.LevelNewest,
-	Fatal: func(error) {}}
+	Fatal: func(error) {}, fatal: math.MaxInt}
 
 const seedIndex = 1 << 40
 

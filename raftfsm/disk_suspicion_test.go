@@ -153,9 +153,10 @@ func TestFullDiskLeavesNoMark(t *testing.T) {
 		},
 		"a hanging disk": func(w *world, _ *owner, _ *atomic.Pointer[error]) {
 			var hung atomic.Bool
-			w.watchdog.begin(pendingWrite{what: "a write", hung: &hung})
+			dog := newWatchdog(w.fault, fatalTicks)
+			dog.begin(pendingWrite{what: "a write", hung: &hung})
 			for range fatalTicks {
-				w.watchdog.tick()
+				dog.tick()
 			}
 		},
 	} {

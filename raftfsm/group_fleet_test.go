@@ -86,7 +86,7 @@ func (f *fleet) node(t *testing.T, node string) *world {
 			f.dirs[node] = t.TempDir()
 			f.disks[node] = memfs.New(f.dirs[node])
 		}
-		f.worlds[node] = openWorld(t, f.dirs[node], f.disks[node], node)
+		f.worlds[node] = openWatchedWorld(t, f.dirs[node], f.disks[node], node)
 	}
 	return f.worlds[node]
 }

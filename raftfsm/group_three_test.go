@@ -34,7 +34,7 @@ func newTrio(t *testing.T) *trio {
 	}
 	for i := range c.groups {
 		c.dirs[i], c.disks[i] = t.TempDir(), vfs.NewMem()
-		c.worlds[i] = openWorld(t, c.dirs[i], c.disks[i], nodeName(i))
+		c.worlds[i] = openWatchedWorld(t, c.dirs[i], c.disks[i], nodeName(i))
 		if err := CreateGroup(c.worlds[i].Stores, lone, voters); err != nil {
 			t.Fatal(err)
 		}
@@ -164,7 +164,7 @@ func TestGroupOfThreeSurvivesARestartOfAll(t *testing.T) {
 		for i := range c.groups {
 			c.groups[i].Shutdown()
 			c.worlds[i].close(t)
-			c.worlds[i] = openWorld(t, c.dirs[i], c.disks[i], nodeName(i))
+			c.worlds[i] = openWatchedWorld(t, c.dirs[i], c.disks[i], nodeName(i))
 		}
 		for i := range c.groups {
 			c.start(t, i)

@@ -48,31 +48,38 @@ func (l *lines) Write(line []byte) (int, error) {
 	return len(line), nil
 }
 
+// openWorld opens stores whose writes may take any time: the machine's disk, which has the small file of most of these
+// tests, may stand still for seconds.
 func openWorld(t testing.TB, dir string, fs vfs.FS, node string) *world {
 	t.Helper()
-	return openWorldOf(t, dir, fs, node, 0)
+	return openWorldOf(t, dir, fs, node, StoresConfig{fatal: math.MaxInt})
 }
 
 // openSmallWorld makes Pebble flush and start a new log file every few entries.
 func openSmallWorld(t testing.TB, dir string, fs vfs.FS) *world {
 	t.Helper()
-	return openWorldOf(t, dir, fs, "n1", 64<<10)
+	return openWorldOf(t, dir, fs, "n1", StoresConfig{fatal: math.MaxInt, memTable: 64 << 10})
 }
 
-func openWorldOf(t testing.TB, dir string, fs vfs.FS, node string, memTable uint64) *world {
+// openWatchedWorld is openWorld for bubbles, where time does not pass while the machine's disk stands still: a write
+// that hangs ends the node.
+func openWatchedWorld(t testing.TB, dir string, fs vfs.FS, node string) *world {
+	t.Helper()
+	return openWorldOf(t, dir, fs, node, StoresConfig{})
+}
+
+func openWorldOf(t testing.TB, dir string, fs vfs.FS, node string, config StoresConfig) *world {
 	t.Helper()
 	w := &world{fatal: make(chan error, 1)}
 	w.lost.text = []byte(quorumLost)
-	identity := testIdentity
-	identity.Node = node
-	config := StoresConfig{Fresh: identity, FS: fs, memTable: memTable, Fatal: func(err error) {
+	config.Fresh, config.FS = testIdentity, fs
+	config.Fresh.Node = node
+	config.Fatal = func(err error) {
 		if w.calls.Add(1) == 1 {
 			w.fatal <- err
 		}
-	}, Logger: slog.New(slog.NewTextHandler(&w.lost, nil))}
-	if fs == nil {
-		config.fatal = math.MaxInt
 	}
+	config.Logger = slog.New(slog.NewTextHandler(&w.lost, nil))
 	stores, err := OpenStores(dir, config)
 	if err != nil {
 		t.Fatal(err)
