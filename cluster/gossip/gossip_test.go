@@ -387,16 +387,17 @@ func TestSeedNamesAreLookedUpUntilSomebodyIsThere(t *testing.T) {
 }
 
 func TestItsOwnAddressAmongTheSeedsIsPassedOver(t *testing.T) {
-	t.Parallel()
-	a := startGossip(t, gossipConfig("a"))
-	address := a.Addr()
-	a.Stop()
-	config := gossipConfig("a")
-	config.Addr, config.Seeds = address, []string{address}
-	again := startGossip(t, config)
-	if missing, err := again.missing(t.Context()); err != nil || len(missing) > 0 {
-		t.Errorf("a node looks for itself: %v, %v", missing, err)
-	}
+	inBubble(t, func(t *testing.T, n *memoryNet) {
+		a := startGossip(t, n.config("a"))
+		address := a.Addr()
+		a.Stop()
+		config := n.config("a")
+		config.Addr, config.Seeds = address, []string{address}
+		again := startGossip(t, config)
+		if missing, err := again.missing(t.Context()); err != nil || len(missing) > 0 {
+			t.Errorf("a node looks for itself: %v, %v", missing, err)
+		}
+	})
 }
 
 func TestStopDoesNotWaitForASilentSeed(t *testing.T) {
