@@ -240,19 +240,23 @@ func TestANodeDoesNotStartWithAnothersCertificate(t *testing.T) {
 
 func TestANodeDoesNotStartWithACertificateThatNobodyAccepts(t *testing.T) {
 	ca := newAuthority(t)
-	for want, change := range map[string]func(*x509.Certificate){
-		"expired": func(c *x509.Certificate) {
+	for want, change := range map[string]func(*x509.Certificate) (at time.Time){
+		"expired": func(c *x509.Certificate) time.Time {
 			c.NotBefore, c.NotAfter = time.Now().Add(-48*time.Hour), time.Now().Add(-24*time.Hour)
+			return c.NotAfter
 		},
-		"is valid from": func(c *x509.Certificate) { c.NotBefore = time.Now().Add(30 * time.Minute) },
+		"is valid from": func(c *x509.Certificate) time.Time {
+			c.NotBefore = time.Now().Add(30 * time.Minute)
+			return c.NotBefore
+		},
 	} {
 		c := template(t, peerURI+"n1")
-		change(c)
+		at := change(c).UTC().Format(time.RFC3339)
 		files := ca.write(t, t.TempDir(), c)
 		err := files.Check("n1")
 		if err == nil || !strings.Contains(err.Error(), files.CertFile+" "+want) ||
-			!strings.Contains(err.Error(), time.Now().UTC().Format("2006-")) {
-			t.Errorf("%s: %v", want, err)
+			!strings.Contains(err.Error(), at) {
+			t.Errorf("%s, at %s: %v", want, at, err)
 		}
 		config := configOf("n1", new(addresses))
 		config.Listener, config.TLS = listenOn(t, "127.0.0.1:0"), files
