@@ -21,12 +21,12 @@ import (
 
 const hotQuota = 4000
 
-// startHot starts a node with a hot policy.
-func startHot(t *testing.T) *node.Node {
+// startHot starts a node with a hot policy whose leases last for so long.
+func startHot(t *testing.T, lease time.Duration) *node.Node {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "policies.yaml")
-	text := fmt.Sprintf("policies: {hot: {lease: {units: 50, for: 1s}, limits: [{name: day, quota: %d, "+
-		"fixed_window: {period: 24h}}]}}", hotQuota)
+	text := fmt.Sprintf("policies: {hot: {lease: {units: 50, for: %v}, limits: [{name: day, quota: %d, "+
+		"fixed_window: {period: 24h, anchor: first_hit}}]}}", lease, hotQuota)
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -86,7 +86,7 @@ func used(t *testing.T, limits *client.Client, key string) (units uint64, at tim
 // Three processes with 64 goroutines each, beside a node that holds leases too, never admit more than the limit. When
 // they are closed, what they have not spent is there for the next one, to the last unit.
 func TestClientsWithLeasesAdmitExactlyTheLimit(t *testing.T) {
-	n := startHot(t)
+	n := startHot(t, 10*time.Second) // what a busy machine returns later than that is gone
 	plain := dialHot(t, n, client.Config{})
 	defer plain.Close()
 	var admitted, leased atomic.Int64
@@ -138,7 +138,7 @@ func (c *cable) RoundTrip(r *http.Request) (*http.Response, error) {
 
 // A client that ends without a word has spent its lease: the units are gone, and no more than those.
 func TestAClientThatDiesHasSpentItsLease(t *testing.T) {
-	n := startHot(t)
+	n := startHot(t, time.Second)
 	plain := dialHot(t, n, client.Config{})
 	defer plain.Close()
 	way := &cable{RoundTripper: &http.Transport{}}
