@@ -23,8 +23,8 @@
 // request's first key. It asks one of Config.Addresses while the owner is unknown, and for 10 s after the owner could
 // not be reached. A wrong guess costs one hop: a node that does not own a key forwards the request. Settle and Get
 // go to the first configured address, or to the next while the first cannot be reached, and after one that has not
-// answered. A node cannot be reached either if its connection is silent for 2 s, not even answering a ping: it hangs, or
-// is cut off.
+// answered. A node cannot be reached either if its connection is silent for 2 s, not even answering a ping: it hangs,
+// or is cut off.
 //
 // # TLS
 //

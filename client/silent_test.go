@@ -78,8 +78,8 @@ func TestANodeThatHangsIsLeft(t *testing.T) {
 	})
 }
 
-// Callers may have less time than it takes to find out that a connection is silent. One of them loses its time, and those
-// after it begin with another address.
+// Callers may have less time than it takes to find out that a connection is silent. One of them loses its time, and
+// those after it begin with another address.
 func TestShortCallsLeaveANodeThatHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n, nodes := memnet.New(), map[string]*slowNode{"a": {}, "b": {}}

@@ -75,8 +75,8 @@ func (r rawConn) Read(f func(fd uintptr) (done bool)) error {
 // Close implements net.Conn.
 func (c *tcpConn) Close() error { return c.conn.Close() }
 
-// HangUp ends a connection. Its reader hears of it and must close it; a socket stays open until then, even if its client
-// has hung up already, so that no other connection gets its descriptor while the reader waits for it.
+// HangUp ends a connection. Its reader hears of it and must close it; a socket stays open until then, even if its
+// client has hung up already, so that no other connection gets its descriptor while the reader waits for it.
 func HangUp(c net.Conn) {
 	half, ok := c.(interface {
 		CloseRead() error
