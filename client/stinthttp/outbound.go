@@ -20,9 +20,9 @@ type Waiter interface {
 var ErrDenied = errors.New("stinthttp: the policy denies the request, and no wait in its time helps")
 
 // Outbound returns a transport that keeps to the limits of the services that a program calls: before each request it
-// waits until the policy allows one for the host, together with all other programs that ask. The key is the host in lower
-// case, with its port unless that is the usual one of the scheme. A request that is denied, or has no decision, is not
-// sent. The context of a request, or http.Client.Timeout, should bound the wait.
+// waits until the policy allows one for the host, together with all other programs that ask. The key is the host in
+// lower case, with its port unless that is the usual one of the scheme. A request that is denied, or has no decision,
+// is not sent. The context of a request, or http.Client.Timeout, should bound the wait.
 func Outbound(limits Waiter, policy string, next http.RoundTripper) http.RoundTripper {
 	return outbound{limits, policy, next}
 }

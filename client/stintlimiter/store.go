@@ -12,9 +12,9 @@ import (
 	"github.com/stint-io/stint/client/internal/inbound"
 )
 
-// Store is a limiter.Store over one policy. Any number of goroutines may call it. A key may be text that a client chose:
-// it is written as by the middleware of stinthttp. The errors of its methods are those of *client.Client, or about a key
-// that is empty or no UTF-8.
+// Store is a limiter.Store over one policy. Any number of goroutines may call it. A key may be text that a client
+// chose: it is written as by the middleware of stinthttp. The errors of its methods are those of *client.Client, or
+// about a key that is empty or no UTF-8.
 type Store struct {
 	limits *client.Client
 	policy string

@@ -128,8 +128,8 @@ func TestNoRequestIsToldToComeTooEarly(t *testing.T) {
 	}
 }
 
-// A client may have written the key, as in IPKeyFunc("X-Forwarded-For"): it chooses no shard with it, and names no key of
-// others.
+// A client may have written the key, as in IPKeyFunc("X-Forwarded-For"): it chooses no shard with it, and names no key
+// of others.
 func TestAKeyFromOutsideIsEscaped(t *testing.T) {
 	ctx := t.Context()
 	server := stinttest.Start(t, policies)

@@ -204,8 +204,8 @@ func TestARefusalWithoutItsReasonIsNone(t *testing.T) {
 	}
 }
 
-// endsWhenCut is an answer whose receiver notices that it is cut off, and ends it properly. TLS tells a receiver so, and
-// the end may arrive before the connection is closed.
+// endsWhenCut is an answer whose receiver notices that it is cut off, and ends it properly. TLS tells a receiver so,
+// and the end may arrive before the connection is closed.
 type endsWhenCut struct {
 	io.Reader
 	cut chan struct{}

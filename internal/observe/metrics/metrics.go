@@ -154,7 +154,8 @@ func (m *Metrics) Epoch(shard uint32, epoch uint64) {
 	m.epochs.WithLabelValues(shardLabel(shard)).Set(float64(epoch))
 }
 
-// Watched begins what alerts count of a shard's trouble at 0: Prometheus sees no increase in the first value of a series.
+// Watched begins what alerts count of a shard's trouble at 0: Prometheus sees no increase in the first value of a
+// series.
 func (m *Metrics) Watched(shard uint32) {
 	for _, trouble := range []*prometheus.CounterVec{m.frozen, m.full, m.capped} {
 		trouble.WithLabelValues(shardLabel(shard))
