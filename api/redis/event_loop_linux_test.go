@@ -184,9 +184,16 @@ func TestARestingConnectionThatWasResetIsGivenBack(t *testing.T) {
 // An event may tell of nothing, as one of urgent data. The loop waits for no bytes: all others would wait with it.
 func TestALoopWaitsForNoBytes(t *testing.T) {
 	s, _ := serve(t, newWorld(t), nil)
+	s.loops = s.loops[:1]
 	c := restingClient(t, s)
 	rests := make(chan bool, 1)
-	go func() { rests <- proceed(connOf(s, c), newSocketReader()) }() // which the loop leaves alone, as nothing comes
+	inTurn := func() { s.loops[0].find(nil, nil) } // with the loop, which waits, as nothing comes
+	go func() {
+		inTurn()
+		rested := proceed(connOf(s, c), newSocketReader())
+		inTurn()
+		rests <- rested
+	}()
 	if !await.Receive(t, "it waits for nothing", rests) {
 		t.Error("a connection of which nothing has come is given back")
 	}
