@@ -48,6 +48,7 @@ type mover struct {
 	tasks    *tasks
 	stopping func() bool // whether this node stops
 	logger   *slog.Logger
+	pace     movePace
 
 	mu    sync.Mutex
 	waits map[slot.ID]placement.MoveReport // guarded by mu: the moves of this node that wait

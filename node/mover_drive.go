@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/stint-io/stint/cluster/placement"
 	"github.com/stint-io/stint/internal/notify"
@@ -20,6 +21,7 @@ type moveDrive struct {
 	*mover
 	placement.Move
 	seen     *placement.Table  // which lists the move
+	began    time.Time         // when it was taken up
 	from, to *shard.SlotStatus // nil: the shard does not answer
 	// Shard times when they last answered.
 	fromTime, toTime limit.Time
@@ -31,6 +33,7 @@ const timesApart = "the times of both shards to agree"
 
 // run takes steps until the move waits for something or is over, or the table has to be read again.
 func (d *moveDrive) run(ctx context.Context) (waits string, err error) {
+	d.began = time.Now()
 	err = d.look(ctx)
 	if d.Generation == 0 && !d.Back {
 		if d.from == nil {
@@ -45,6 +48,8 @@ func (d *moveDrive) run(ctx context.Context) (waits string, err error) {
 			return next.waits, d.tell(ctx, next)
 		case next.waits != "":
 			return next.waits, err // the error says more
+		case next.step == shard.MovePrepare && d.pace.rest(ctx):
+			return "", nil // the slot is where it was, and much may have changed
 		case next.step == shard.MoveFreeze && d.apart(): //mutant:slot-is-away-until-times-agree
 			return timesApart, nil
 		case next.step == shard.MoveFreeze:
@@ -135,6 +140,7 @@ func (d *moveDrive) tell(ctx context.Context, step moverStep) error {
 	d.stays = err == nil && step.over && step.owner == d.From
 	if err == nil && ended {
 		d.moved()
+		d.pace.ended(time.Since(d.began)) //mutant:moves-take-all-the-time
 		d.logger.Info("slot moved", "slot", d.Slot, "from", d.From, "to", d.To, "is_on", step.owner)
 	}
 	d.tellAll()

@@ -17,6 +17,7 @@ var ofNode = []group{
 		"slot-is-given-back-for-good":      gone,
 		"slot-is-away-again-at-once":       gone,
 	}},
+	{tests("node", "TestMovesLeaveTimeForCallers"), edits{"moves-take-all-the-time": gone}},
 	{tests("node", "TestAPageIsPutWithTheStatusOfItsRead"), edits{
 		"page-goes-with-an-older-status": instead("d.fromTime = at"),
 	}},
