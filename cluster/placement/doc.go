@@ -39,7 +39,8 @@
 // Plan computes the table that the controller wants. The node that owns the system shard calls it with the current
 // table and its observations. Plan registers nodes that announce themselves, replaces lost replicas and replicas of
 // nodes that are silent for longer than the grace period (--replace-after), empties leaving nodes, spreads replicas
-// over zones first and nodes second, and names the node that should lead each group. A group changes one replica at a
+// over zones first and nodes second, and names the node that should lead each group, so that the shards with slots are
+// spread over the nodes. A group changes one replica at a
 // time, a new replica joins before an old one leaves, and no change is made that a majority would not survive. A lost
 // replica leaves before a new one joins: it never votes again, but counts for the majority. So no node has two voters
 // in a group, and a group always goes on by itself if its other voters are well. Groups have an odd number of voters;

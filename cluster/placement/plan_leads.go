@@ -4,16 +4,17 @@ import "slices"
 
 // leads plans which node should lead each group.
 type leads struct {
-	p      *planner
-	able   [][]string     // by group: nodes that can lead it
-	fixed  []bool         // by group: keep its lead, because the group is changing and its lead is able
-	counts map[string]int // by node: number of groups that it should lead
+	p     *planner
+	able  [][]string // by group: nodes that can lead it
+	fixed []bool     // by group: keep its lead, because the group is changing and its lead is able
+	all   bool       // whether all groups are planned, or the busy ones
 }
 
 // planLeads names for every group the node that should lead it: an active, answering voter, or "" if there is none.
-// Leads are spread as evenly as the groups allow, with as few changes as that takes.
+// Leads are spread as evenly as the groups allow, with as few changes as that takes: those of the busy groups, and then
+// all, as far as the busy ones stay spread.
 func (p *planner) planLeads() {
-	l := &leads{p: p, counts: map[string]int{}}
+	l := &leads{p: p}
 	before := make([]string, len(p.t.Groups))
 	for i := range p.t.Groups {
 		g := &p.t.Groups[i]
@@ -22,19 +23,38 @@ func (p *planner) planLeads() {
 		s := p.judge(g)
 		valid := slices.Contains(l.able[i], g.Lead)
 		l.fixed = append(l.fixed, valid && s.changing())
-		if valid {
-			l.counts[g.Lead]++
-		} else {
+		if !valid {
 			g.Lead = ""
 		}
 	}
-	l.fill()
-	for improved := true; improved; {
-		improved = l.improve()
+	for _, l.all = range []bool{false, true} {
+		l.fill()
+		for improved := true; improved; {
+			improved = l.improve()
+		}
 	}
 	for i := range p.t.Groups {
 		p.stepLead(&p.t.Groups[i], before[i])
 	}
+}
+
+// isBusy reports whether a group does the work of a shard that has a share of the slots. The others have little to do.
+func (l *leads) isBusy(g *Group) bool {
+	return uint32(g.Shard) < l.p.t.WantedShards() //mutant:idle-groups-count-as-busy
+}
+
+// count returns how many groups that are planned a node should lead, and how many of them are busy.
+func (l *leads) count(node string) (n, busy int) {
+	for i := range l.p.t.Groups {
+		switch g := &l.p.t.Groups[i]; {
+		case g.Lead != node:
+		case l.isBusy(g):
+			n, busy = n+1, busy+1
+		case l.all:
+			n++
+		}
+	}
+	return n, busy
 }
 
 func (p *planner) stepLead(g *Group, before string) {
@@ -68,17 +88,15 @@ func (p *planner) ableToLead(g *Group) []string {
 func (l *leads) fill() {
 	for i := range l.p.t.Groups {
 		g := &l.p.t.Groups[i]
-		if g.Lead != "" || len(l.able[i]) == 0 {
+		if g.Lead != "" || !l.all && !l.isBusy(g) {
 			continue
 		}
-		leader := l.p.leader(g.Shard)
+		leader, fewest := l.p.leader(g.Shard), 0
 		for _, node := range l.able[i] {
-			if g.Lead == "" || l.counts[node] < l.counts[g.Lead] ||
-				l.counts[node] == l.counts[g.Lead] && node == leader {
-				g.Lead = node
+			if n, _ := l.count(node); g.Lead == "" || n < fewest || n == fewest && node == leader {
+				g.Lead, fewest = node, n
 			}
 		}
-		l.counts[g.Lead]++
 	}
 }
 
@@ -100,10 +118,7 @@ func (l *leads) improve() bool {
 		}
 	}
 	for _, h := range shortest {
-		g := &l.p.t.Groups[h.group]
-		l.counts[g.Lead]--
-		l.counts[h.to]++
-		g.Lead = h.to
+		l.p.t.Groups[h.group].Lead = h.to
 	}
 	return shortest != nil
 }
@@ -111,10 +126,11 @@ func (l *leads) improve() bool {
 // chainFrom searches, breadth first, for a node with at least two fewer leads than from. It returns nil if none can be
 // reached.
 func (l *leads) chainFrom(from string) []handover {
+	most, _ := l.count(from)
 	chains := map[string][]handover{from: {}}
 	for queue := []string{from}; len(queue) > 0; queue = queue[1:] {
 		node := queue[0]
-		if l.counts[node] <= l.counts[from]-2 {
+		if n, _ := l.count(node); n <= most-2 {
 			return chains[node]
 		}
 		for i := range l.p.t.Groups {
@@ -122,7 +138,7 @@ func (l *leads) chainFrom(from string) []handover {
 				continue
 			}
 			for _, next := range l.able[i] {
-				if _, seen := chains[next]; !seen {
+				if _, seen := chains[next]; !seen && l.mayPass(i, next) {
 					chains[next] = append(slices.Clone(chains[node]), handover{i, next})
 					queue = append(queue, next)
 				}
@@ -130,4 +146,15 @@ func (l *leads) chainFrom(from string) []handover {
 		}
 	}
 	return nil
+}
+
+// mayPass reports whether a group may get another lead.
+func (l *leads) mayPass(group int, to string) bool {
+	g := &l.p.t.Groups[group]
+	if !l.isBusy(g) || !l.all {
+		return l.isBusy(g) || l.all
+	}
+	_, former := l.count(g.Lead)
+	_, next := l.count(to)
+	return next < former
 }

@@ -280,9 +280,26 @@ func TestFewLeadsMove(t *testing.T) {
 	}
 }
 
+// TestBusyShardsAreLedByDifferentNodes: neither the system shard nor one that is to have no slots makes up for one with.
+func TestBusyShardsAreLedByDifferentNodes(t *testing.T) {
+	table := settled(3, 3, "", "", "")
+	for i, lead := range []string{"n1", "n3", "n1", "n2"} { // the last group is of the system shard
+		table.Groups[i].Lead = lead
+	}
+	planned(t, table, Observed{}, "shard 0: n2 should lead instead of n1")
+	for i, lead := range []string{"n1", "n1", "n2", "n3"} {
+		table.Groups[i].Lead = lead
+	}
+	table.Wanted = 2
+	next := planOr(table, Observed{})
+	if a, b := next.Groups[0].Lead, next.Groups[1].Lead; a == b {
+		t.Errorf("%s should lead both shards with slots", a)
+	}
+}
+
 // TestWhoLeadsAlreadyIsPreferred: after a failover, the elected leader keeps the group if the counts allow it.
 func TestWhoLeadsAlreadyIsPreferred(t *testing.T) {
-	table := settled(2, 3, "", "", "")
+	table := settled(3, 3, "", "", "")
 	g := table.Groups[0]
 	for _, elected := range []string{"n1", "n2", "n3"} {
 		if elected == g.Lead {

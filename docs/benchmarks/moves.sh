@@ -16,7 +16,7 @@ seconds() {
     "$@" > "$work/command" 2>&1 &
     pids[command]=$!
     while kill -0 "${pids[command]}" 2> /dev/null; do
-        bench --policy free --protocol redis --callers 64 --keys "$keys" --key-prefix moves- --rate "$rate" --duration 1s \
+        bench --policy free --protocol redis --callers 256 --keys "$keys" --key-prefix moves- --rate "$rate" --duration 1s \
             >> "$work/run-$phase"
     done
     if ! wait "${pids[command]}"; then cat "$work/command" >&2; fi
