@@ -21,7 +21,7 @@ type moveDrive struct {
 	*mover
 	placement.Move
 	seen     *placement.Table  // which lists the move
-	began    time.Time         // when it was taken up
+	began    time.Time         // when it began to copy or remove records
 	from, to *shard.SlotStatus // nil: the shard does not answer
 	// Shard times when they last answered.
 	fromTime, toTime limit.Time
@@ -48,8 +48,8 @@ func (d *moveDrive) run(ctx context.Context) (waits string, err error) {
 			return next.waits, d.tell(ctx, next)
 		case next.waits != "":
 			return next.waits, err // the error says more
-		case next.step == shard.MovePrepare && d.pace.rest(ctx):
-			return "", nil // the slot is where it was, and much may have changed
+		case (next.step == shard.MovePrepare || next.step == shard.MoveDrop) && d.pace.rest(ctx):
+			return "", nil // much may have changed meanwhile
 		case next.step == shard.MoveFreeze && d.apart(): //mutant:slot-is-away-until-times-agree
 			return timesApart, nil
 		case next.step == shard.MoveFreeze:
@@ -62,6 +62,12 @@ func (d *moveDrive) run(ctx context.Context) (waits string, err error) {
 		}
 		if waits, err = d.take(ctx, next); waits != "" || err != nil {
 			return waits, err
+		}
+		switch next.step {
+		case shard.MoveFreeze:
+			d.began = time.Now() // the steps before cost little
+		case shard.MoveTake, shard.MoveDrop:
+			d.pace.worked(time.Since(d.began), d.drivers()) //mutant:moves-take-all-the-time
 		}
 	}
 }
@@ -140,11 +146,19 @@ func (d *moveDrive) tell(ctx context.Context, step moverStep) error {
 	d.stays = err == nil && step.over && step.owner == d.From
 	if err == nil && ended {
 		d.moved()
-		d.pace.ended(time.Since(d.began)) //mutant:moves-take-all-the-time
 		d.logger.Info("slot moved", "slot", d.Slot, "from", d.From, "to", d.To, "is_on", step.owner)
 	}
 	d.tellAll()
 	return err
+}
+
+// drivers counts the shards that slots move to: each of these moves is driven by the owner of its shard.
+func (d *moveDrive) drivers() int {
+	to := make(map[shard.ID]bool)
+	for _, m := range d.seen.Moves {
+		to[m.To] = true
+	}
+	return len(to)
 }
 
 // take takes a step of one of the shards. A page is read from one and put on the other.

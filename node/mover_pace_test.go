@@ -11,10 +11,8 @@ import (
 	"github.com/stint-io/stint/shard/slot"
 )
 
-// movedWithin is when a slot moved: from its first step to its last.
-type movedWithin struct{ from, to time.Time }
-
-// TestMovesLeaveTimeForCallers: after each, no other begins for three times as long as it took.
+// TestMovesLeaveTimeForCallers: when a slot has been copied, and when a part of it has been removed, no other move
+// begins, and no other part is removed, for three times as long as that took.
 func TestMovesLeaveTimeForCallers(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
@@ -22,25 +20,31 @@ func TestMovesLeaveTimeForCallers(t *testing.T) {
 		config.Shards = 1
 		n := start(t, config)
 		defer stop(t, n)
-		var mu sync.Mutex
-		moves := make(map[slot.ID]movedWithin)
+		type work struct{ from, to time.Time }
+		var (
+			mu     sync.Mutex
+			works  []work
+			begun  []time.Time // moves, and removals of parts
+			frozen = make(map[slot.ID]time.Time)
+		)
 		submit := n.reconciler.mover.submit
 		n.reconciler.mover.submit = func(ctx context.Context, id shard.ID, requests []shard.Request) []shard.Result {
-			terms := requests[0].System.Move
-			mu.Lock()
-			m := moves[terms.Slot]
-			if terms.Step == shard.MovePrepare {
-				m.from = time.Now()
-			}
-			mu.Unlock()
+			terms, from := requests[0].System.Move, time.Now()
 			time.Sleep(time.Duration(1+terms.Slot%7) * 5 * time.Millisecond)
 			results := submit(ctx, id, requests)
 			mu.Lock()
 			defer mu.Unlock()
-			if terms.Step == shard.MoveDrop {
-				m.to = time.Now()
+			switch terms.Step {
+			case shard.MovePrepare:
+				begun = append(begun, from)
+			case shard.MoveFreeze:
+				frozen[terms.Slot] = time.Now()
+			case shard.MoveTake:
+				works = append(works, work{frozen[terms.Slot], time.Now()})
+			case shard.MoveDrop:
+				begun = append(begun, from)
+				works = append(works, work{from, time.Now()})
 			}
-			moves[terms.Slot] = m
 			return results
 		}
 		if err := n.admin.SetShards(t.Context(), 2, nil); err != nil {
@@ -49,11 +53,11 @@ func TestMovesLeaveTimeForCallers(t *testing.T) {
 		await.Until(t, "some slots have moved", func() bool { return n.view.slots().Owned(1) > 40 })
 		mu.Lock()
 		defer mu.Unlock()
-		for a, before := range moves {
-			for b, after := range moves {
-				took := before.to.Sub(before.from)
-				if rest := after.from.Sub(before.to); !before.to.IsZero() && rest > 0 && rest < moveRest*took {
-					t.Errorf("slot %d moved for %v, and slot %d begins after %v", a, took, b, rest)
+		for _, w := range works {
+			for _, at := range begun {
+				took := w.to.Sub(w.from)
+				if rest := at.Sub(w.to); rest > 0 && rest < moveRest*took {
+					t.Errorf("%v after %v of work there is more", rest, took)
 				}
 			}
 		}
