@@ -581,3 +581,26 @@ func (f *fleet) adopt(now limit.Time, on ID, r policy.Revision) {
 	w.append(EncodeBatch(at, Adopt(w, w.policies, r, at)))
 	w.policies = r.Set
 }
+
+// TestASlotThatMovedCostsNoMore: nearly all slots of a cluster that has grown have a record, and each request looks for
+// it.
+func TestASlotThatMovedCostsNoMore(t *testing.T) {
+	const batches, size = 200, 16
+	allocations := func(w *world, key string) int {
+		requests, now := make([]Request, size), w.state.Time()
+		for i := range requests {
+			requests[i] = checkOf("p", key, 1)
+		}
+		return int(testing.AllocsPerRun(batches, func() {
+			now += limit.Time(millisecond)
+			w.batch(now, requests...)
+		}))
+	}
+	f := newFleet(t, 2, onePolicy(lifetimeOf(1_000_000)))
+	key := keyIn(f.slots, 0, f.slots, 0)
+	before := allocations(f.worlds[0], key)
+	f.mover(slotOf(key), 1).move(f.worlds[0].state.Time())
+	if after := allocations(f.worlds[1], key); after > before+size/2 {
+		t.Errorf("%d requests: %d allocations, and %d on the shard that the slot moved to", size, before, after)
+	}
+}
