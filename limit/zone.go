@@ -4,7 +4,7 @@ import (
 	"archive/zip"
 	"bytes"
 	_ "embed" // the time zone database
-	"io"
+	"io/fs"
 	"math"
 	"time"
 )
@@ -28,8 +28,8 @@ func LoadZone(name string) (*Zone, error) {
 	if name == "" || name == utc.name {
 		return utc, nil
 	}
-	if file := zoneFiles[name]; file != nil {
-		if location, err := readZone(file); err == nil {
+	if data, err := fs.ReadFile(zones, name); err == nil && len(name) <= maxZoneName && name != "Factory" {
+		if location, err := time.LoadLocationFromTZData(name, data); err == nil {
 			return &Zone{name: name, location: location}, nil
 		}
 	}
@@ -42,32 +42,14 @@ func LoadZone(name string) (*Zone, error) {
 //go:embed zoneinfo.zip
 var zoneinfo []byte
 
-// zoneFiles maps the zones of the database by name.
-var zoneFiles = func() map[string]*zip.File {
+// zones has the files of the database by the names of the zones.
+var zones = func() fs.FS {
 	archive, err := zip.NewReader(bytes.NewReader(zoneinfo), int64(len(zoneinfo)))
 	if err != nil {
 		panic(err) // the database is part of the program
 	}
-	files := make(map[string]*zip.File, len(archive.File))
-	for _, file := range archive.File {
-		if !file.FileInfo().IsDir() && len(file.Name) <= maxZoneName && file.Name != "Factory" {
-			files[file.Name] = file
-		}
-	}
-	return files
+	return archive
 }()
-
-func readZone(file *zip.File) (*time.Location, error) {
-	in, err := file.Open()
-	if err != nil {
-		return nil, err
-	}
-	data, err := io.ReadAll(in)
-	if err != nil {
-		return nil, err
-	}
-	return time.LoadLocationFromTZData(file.Name, data)
-}
 
 // maxZoneName bounds the name of a zone in an encoded limit, in bytes.
 const maxZoneName = 64
