@@ -6,6 +6,7 @@ import (
 	_ "embed" // the time zone database
 	"io/fs"
 	"math"
+	"sort"
 	"time"
 )
 
@@ -96,14 +97,8 @@ func (z *Zone) offset(at int64) int64 {
 // newestChange returns the instant between before and after since which the offset is that of after.
 func (z *Zone) newestChange(before, after int64) int64 {
 	offset := z.offset(after)
-	for after-before > 1 {
-		if middle := before + (after-before)/2; z.offset(middle) == offset {
-			after = middle
-		} else {
-			before = middle
-		}
-	}
-	return after
+	has := func(passed int) bool { return z.offset(before+int64(passed)) == offset }
+	return before + int64(sort.Search(int(after-before), has))
 }
 
 // reaches returns the first instant at which the clock shows at least reading, in seconds since 1970-01-01 00:00 local.
