@@ -64,7 +64,7 @@ var zoneKind = kindFor(func(d *decoder, v value, into **limit.Zone) {
 	}
 	const plainRunes = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_/+-"
 	return scalar((*z).String(), strings.Trim((*z).String(), plainRunes) != "")
-}, func() jsonSchema { return jsonSchema{"type": "string"} })
+}, jsonSchema{"type": "string"})
 
 // zone loads a zone once.
 func (d *decoder) zone(v value, name string, into **limit.Zone) {

@@ -98,10 +98,8 @@ func spanKind(tag reflect.StructTag) kind {
 				into.SetInt(int64(s))
 			}
 		},
-		node: func(of reflect.Value, _ bool) *yaml.Node { return scalar(SpanText(limit.Span(of.Int())), false) },
-		schema: func() jsonSchema {
-			return jsonSchema{"type": "string", "pattern": durationForm.String(), "minLength": 1}
-		},
+		node:   func(of reflect.Value, _ bool) *yaml.Node { return scalar(SpanText(limit.Span(of.Int())), false) },
+		schema: jsonSchema{"type": "string", "pattern": durationForm.String(), "minLength": 1},
 	}
 }
 

@@ -90,10 +90,7 @@ var matchKind = kindFor(func(d *decoder, v value, m *EnvoyEntry) {
 }, func(m *EnvoyEntry) *yaml.Node {
 	text := texts["envoy"].node
 	return &yaml.Node{Kind: yaml.MappingNode, Style: yaml.FlowStyle, Content: []*yaml.Node{text(m.Key), text(m.Value)}}
-}, func() jsonSchema {
-	return jsonSchema{"type": "object", "minProperties": 1, "maxProperties": 1,
-		"additionalProperties": texts["envoy"].schema}
-})
+}, jsonSchema{"type": "object", "minProperties": 1, "maxProperties": 1, "additionalProperties": texts["envoy"].schema})
 
 // envoyFields are the fields that the key of an entry may have: the keys that a rule names once, and the numbers of
 // all.

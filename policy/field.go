@@ -97,10 +97,15 @@ var finishers = map[reflect.Type]func(d *decoder, v value, of any){
 
 // mappingKind is a mapping with these fields, read and written in their order. done, if set, completes or rejects a
 // struct that was read.
-func mappingKind(t reflect.Type, fields []field, done func(d *decoder, v value, of any)) kind {
-	names := make([]string, len(fields))
+func mappingKind(fields []field, done func(d *decoder, v value, of any)) kind {
+	properties, names, required := jsonSchema{}, []string{}, []string{}
 	for i := range fields {
-		names[i] = fields[i].name
+		f := &fields[i]
+		names = append(names, f.name)
+		properties[f.name] = f.schema.with("description", f.about)
+		if f.required {
+			required = append(required, f.name)
+		}
 	}
 	return kind{
 		read: func(d *decoder, v value, into reflect.Value) {
@@ -136,17 +141,7 @@ func mappingKind(t reflect.Type, fields []field, done func(d *decoder, v value, 
 			}
 			return n
 		},
-		schema: func() jsonSchema {
-			properties, required := jsonSchema{}, []string{}
-			for i := range fields {
-				f := &fields[i]
-				properties[f.name] = f.schema().with("description", f.about)
-				if f.required {
-					required = append(required, f.name)
-				}
-			}
-			return jsonSchema{"type": "object", "properties": properties, "required": required,
-				"additionalProperties": false}
-		},
+		schema: jsonSchema{"type": "object", "properties": properties, "required": required,
+			"additionalProperties": false},
 	}
 }

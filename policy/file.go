@@ -24,10 +24,11 @@ var (
 
 // init makes the kinds from the tags, inner ones first.
 func init() {
+	tierLimitKind = kindOf(reflect.TypeFor[TierLimit](), "")
 	ownKinds = map[reflect.Type]kind{
 		reflect.TypeFor[Threshold]():       thresholdKind,
 		reflect.TypeFor[Percent]():         percentKind,
-		reflect.TypeFor[map[string]Tier](): tiersKind,
+		reflect.TypeFor[map[string]Tier](): tiersKind(),
 		reflect.TypeFor[Template]():        templateKind,
 		reflect.TypeFor[netip.Prefix]():    networkKind,
 		reflect.TypeFor[GateHeader]():      partKind(textKind(`text:"words"`), "Value"),
@@ -36,9 +37,8 @@ func init() {
 	}
 	ownKinds[reflect.TypeFor[GateIdentity]()] = identityKind()
 	ownKinds[reflect.TypeFor[GateCost]()] = costKind()
-	ownKinds[reflect.TypeFor[limit.Cycle]()] = mappingKind(reflect.TypeFor[limit.Cycle](), cycleFields(), finishCycle)
-	tierLimitKind = kindOf(reflect.TypeFor[TierLimit](), "")
-	limitKind = limitSchema(mappingKind(reflect.TypeFor[Limit](), limitFields(), finishLimit))
+	ownKinds[reflect.TypeFor[limit.Cycle]()] = mappingKind(cycleFields(), finishCycle)
+	limitKind = limitSchema(mappingKind(limitFields(), finishLimit))
 	ownKinds[reflect.TypeFor[Limit]()] = limitKind
 	limitsKind = kindOf(reflect.TypeFor[[]Limit](), `least:"1" most:"16"`)
 	policyKind = policyOf(kindOf(reflect.TypeFor[Policy](), ""))
@@ -46,8 +46,8 @@ func init() {
 	top := fieldsOf(reflect.TypeFor[file]())
 	policiesKind = top[0].kind
 	top[0].read = readPolicies
-	fileKind = mappingKind(reflect.TypeFor[file](), top, nil)
-	sectionsKind = mappingKind(reflect.TypeFor[Rules](), fieldsOf(reflect.TypeFor[Rules]()), nil)
+	fileKind = mappingKind(top, nil)
+	sectionsKind = mappingKind(fieldsOf(reflect.TypeFor[Rules]()), nil)
 }
 
 // readPolicies reads the policies. The paths of their problems begin with their names.

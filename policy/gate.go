@@ -150,13 +150,13 @@ type GateCost struct {
 // Values of a gate that a file writes as a word or number, or else as a mapping.
 var (
 	identityKind = func() kind {
-		key := mappingKind(reflect.TypeFor[GateIdentity](), fieldsOf(reflect.TypeFor[GateIdentity]()),
+		key := mappingKind(fieldsOf(reflect.TypeFor[GateIdentity]()),
 			func(_ *decoder, _ value, of any) { of.(*GateIdentity).Kind = IdentityHeader })
 		word := partKind(wordKind([]string{IdentityAddress: "ip", IdentityJWT: "jwt"}), "Kind")
 		return eitherKind(key, word, func(v reflect.Value) bool { return v.FieldByName("Header").String() != "" })
 	}
 	costKind = func() kind {
-		said := mappingKind(reflect.TypeFor[GateCost](), fieldsOf(reflect.TypeFor[GateCost]()), nil)
+		said := mappingKind(fieldsOf(reflect.TypeFor[GateCost]()), nil)
 		number := partKind(numberKind(reflect.TypeFor[uint64](), `max:"1099511627776"`), "Units")
 		return eitherKind(said, number, func(v reflect.Value) bool { return v.FieldByName("Header").String() != "" })
 	}
@@ -181,7 +181,7 @@ var networkKind = kindFor(func(d *decoder, v value, into *netip.Prefix) {
 	}
 	*into = network.Masked()
 }, func(n *netip.Prefix) *yaml.Node { return scalar(n.String(), true) },
-	func() jsonSchema { return jsonSchema{"type": "string", "pattern": "^[0-9a-fA-F.:]+/[0-9]+$"} })
+	jsonSchema{"type": "string", "pattern": "^[0-9a-fA-F.:]+/[0-9]+$"})
 
 // The fields of a gate's key templates.
 const (

@@ -90,10 +90,8 @@ func styleKind() kind {
 	}, func(style *string) *yaml.Node {
 		name := texts["name"].node(strings.TrimPrefix(*style, quotaOf))
 		return &yaml.Node{Kind: yaml.MappingNode, Content: []*yaml.Node{scalar(StyleXQuota, false), name}}
-	}, func() jsonSchema {
-		return jsonSchema{"type": "object", "required": []string{StyleXQuota}, "additionalProperties": false,
-			"properties": jsonSchema{StyleXQuota: texts["name"].schema}}
-	})
+	}, jsonSchema{"type": "object", "required": []string{StyleXQuota}, "additionalProperties": false,
+		"properties": jsonSchema{StyleXQuota: texts["name"].schema}})
 	isNamed := func(v reflect.Value) bool { return strings.HasPrefix(v.String(), quotaOf) }
 	return eitherKind(quota, textKind(`text:"style"`), isNamed)
 }

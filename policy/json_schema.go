@@ -18,7 +18,7 @@ func (s jsonSchema) with(keyword string, value any) jsonSchema {
 // JSONSchema returns the JSON Schema (draft 2020-12) of policies files, for editors. Parse refuses every file that the
 // schema refuses, and also checks fields against each other.
 func JSONSchema() []byte {
-	text, err := json.MarshalIndent(fileKind.schema().
+	text, err := json.MarshalIndent(fileKind.schema.
 		with("$schema", "https://json-schema.org/draft/2020-12/schema").
 		with("title", "Policies of stint"), "", "  ")
 	if err != nil {

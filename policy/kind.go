@@ -21,7 +21,7 @@ type kind struct {
 	// numbers that Format leaves out.
 	node func(of reflect.Value, told bool) *yaml.Node
 	// schema describes the values in JSON Schema.
-	schema func() jsonSchema
+	schema jsonSchema
 }
 
 // kindOf returns the kind of a type. The tags of the field add what the type does not determine.
@@ -50,13 +50,13 @@ func kindOf(t reflect.Type, tag reflect.StructTag) kind {
 		}
 		return listKind(t, tag)
 	case reflect.Struct:
-		return mappingKind(t, fieldsOf(t), finishers[t])
+		return mappingKind(fieldsOf(t), finishers[t])
 	}
 	return numberKind(t, tag)
 }
 
 // kindFor makes a kind from functions on a T.
-func kindFor[T any](read func(*decoder, value, *T), node func(*T) *yaml.Node, schema func() jsonSchema) kind {
+func kindFor[T any](read func(*decoder, value, *T), node func(*T) *yaml.Node, schema jsonSchema) kind {
 	of := func(v reflect.Value) *T { return v.Addr().Interface().(*T) }
 	return kind{
 		read:   func(d *decoder, v value, into reflect.Value) { read(d, v, of(into)) },
@@ -83,7 +83,7 @@ var flagKind = kind{
 	node: func(of reflect.Value, _ bool) *yaml.Node {
 		return &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!bool", Value: strconv.FormatBool(of.Bool())}
 	},
-	schema: func() jsonSchema { return jsonSchema{"type": "boolean"} },
+	schema: jsonSchema{"type": "boolean"},
 }
 
 // numberKind is a decimal number, optionally with "_" among its digits, within the tags min and max.
@@ -106,10 +106,8 @@ func numberKind(t reflect.Type, tag reflect.StructTag) kind {
 			}
 		},
 		node: func(of reflect.Value, _ bool) *yaml.Node { return scalar(strconv.FormatUint(of.Uint(), 10), false) },
-		schema: func() jsonSchema {
-			return jsonSchema{"type": []string{"integer", "string"}, "pattern": "^[0-9_]*_[0-9_]*$",
-				"minimum": least, "maximum": most}
-		},
+		schema: jsonSchema{"type": []string{"integer", "string"}, "pattern": "^[0-9_]*_[0-9_]*$",
+			"minimum": least, "maximum": most},
 	}
 }
 
@@ -193,7 +191,7 @@ func wordKind(list []string) kind {
 				return scalar(list[n], false)
 			}
 		},
-		schema: func() jsonSchema { return jsonSchema{"enum": known} },
+		schema: jsonSchema{"enum": known},
 	}
 }
 
@@ -245,9 +243,7 @@ func listKind(t reflect.Type, tag reflect.StructTag) kind {
 			}
 			return styled(n, tag)
 		},
-		schema: func() jsonSchema {
-			return jsonSchema{"type": "array", "items": of.schema(), "minItems": least, "maxItems": most}
-		},
+		schema: jsonSchema{"type": "array", "items": of.schema, "minItems": least, "maxItems": most},
 	}
 }
 
@@ -277,9 +273,7 @@ func namedKind(t reflect.Type, tag reflect.StructTag) kind {
 			}
 			return styled(n, tag)
 		},
-		schema: func() jsonSchema {
-			return jsonSchema{"type": "object", "propertyNames": names.schema, "additionalProperties": of.schema()}
-		},
+		schema: jsonSchema{"type": "object", "propertyNames": names.schema, "additionalProperties": of.schema},
 	}
 }
 
@@ -318,6 +312,6 @@ func eitherKind(fields, other kind, isMapping func(reflect.Value) bool) kind {
 	return kind{
 		read:   func(d *decoder, v value, into reflect.Value) { of(v.node.Kind == yaml.MappingNode).read(d, v, into) },
 		node:   func(v reflect.Value, told bool) *yaml.Node { return of(isMapping(v)).node(v, told) },
-		schema: func() jsonSchema { return jsonSchema{"anyOf": []jsonSchema{other.schema(), fields.schema()}} },
+		schema: jsonSchema{"anyOf": []jsonSchema{other.schema, fields.schema}},
 	}
 }

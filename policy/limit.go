@@ -102,7 +102,7 @@ func limitFields() []field {
 			}
 		}
 		f := fieldsBy[Limit]("Limit", `policy:"`+a.name+`" about:"`+a.about+`"`)[0]
-		f.kind = mappingKind(reflect.TypeFor[limit.Limit](), inner, nil)
+		f.kind = mappingKind(inner, nil)
 		if a.name == "calendar" {
 			f = fieldsBy[Limit]("Cycle", `policy:"calendar" about:"`+a.about+`"`)[0]
 		}
@@ -156,18 +156,15 @@ func finishLimit(d *decoder, v value, of any) {
 
 // limitSchema makes an editor require the quota and one algorithm of a limit.
 func limitSchema(k kind) kind {
-	plain := k.schema
-	k.schema = func() jsonSchema {
-		var one []jsonSchema
-		for _, a := range algorithms {
-			required := []string{a.name, "quota"}
-			if a.name == "unlimited" {
-				required = required[:1]
-			}
-			one = append(one, jsonSchema{"required": required})
+	var one []jsonSchema
+	for _, a := range algorithms {
+		required := []string{a.name, "quota"}
+		if a.name == "unlimited" {
+			required = required[:1]
 		}
-		return plain().with("oneOf", one)
+		one = append(one, jsonSchema{"required": required})
 	}
+	k.schema = k.schema.with("oneOf", one)
 	return k
 }
 

@@ -13,7 +13,7 @@ type Percent uint32
 // percentKind is a share as written in a file: "50%".
 var percentKind = kindFor(readShare, func(p *Percent) *yaml.Node {
 	return scalar(strconv.FormatUint(uint64(*p), 10)+"%", false)
-}, func() jsonSchema { return jsonSchema{"type": "string", "pattern": "^([1-9][0-9]?|100)%$"} })
+}, jsonSchema{"type": "string", "pattern": "^([1-9][0-9]?|100)%$"})
 
 func readShare(d *decoder, v value, into *Percent) {
 	n := d.percent(v, "a share in whole percent, such as 50%")

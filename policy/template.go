@@ -193,9 +193,7 @@ var templateKind = kindFor(func(d *decoder, v value, into *Template) {
 	anyTextKind.readInto(d, v, &text)
 	d.template(v.path, text, nil, into)
 }, func(t *Template) *yaml.Node { return scalar(t.text, true) },
-	func() jsonSchema {
-		return jsonSchema{"type": []string{"string", "number", "boolean"}, "maxLength": keyBytesMax}
-	})
+	jsonSchema{"type": []string{"string", "number", "boolean"}, "maxLength": keyBytesMax})
 
 // templateFields refuses a template with unknown fields.
 func (d *decoder) templateFields(path string, t Template, known []string) {

@@ -48,6 +48,11 @@ func misread(s string) bool { return !isPlain(s) }
 func textKind(tag reflect.StructTag) kind {
 	r := texts[tag.Get("text")]
 	mayBeEmpty := tag.Get("policy") != "" && !strings.Contains(tag.Get("policy"), ",required")
+	// YAML reads an unquoted 7 or true as a number or truth value. Here it is text.
+	schema := r.schema.with("type", []string{"string", "number", "boolean"})
+	if mayBeEmpty && r.problem("") != "" { //mutant:editor-refuses-an-empty-text
+		schema = jsonSchema{"anyOf": []jsonSchema{schema, {"const": ""}}}
+	}
 	return kind{
 		read: func(d *decoder, v value, into reflect.Value) {
 			if v.node.Kind != yaml.ScalarNode || v.node.ShortTag() == "!!null" {
@@ -59,15 +64,8 @@ func textKind(tag reflect.StructTag) kind {
 				d.fail(v.path, "%s", problem)
 			}
 		},
-		node: func(of reflect.Value, _ bool) *yaml.Node { return r.node(of.String()) },
-		// YAML reads an unquoted 7 or true as a number or truth value. Here it is text.
-		schema: func() jsonSchema {
-			schema := r.schema.with("type", []string{"string", "number", "boolean"})
-			if mayBeEmpty && r.problem("") != "" { //mutant:editor-refuses-an-empty-text
-				return jsonSchema{"anyOf": []jsonSchema{schema, {"const": ""}}}
-			}
-			return schema
-		},
+		node:   func(of reflect.Value, _ bool) *yaml.Node { return r.node(of.String()) },
+		schema: schema,
 	}
 }
 

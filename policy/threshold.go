@@ -48,10 +48,8 @@ func (t Threshold) String() string {
 
 // thresholdKind is a number of units, or a percentage.
 var thresholdKind = kindFor(readThreshold, func(t *Threshold) *yaml.Node { return scalar(t.String(), false) },
-	func() jsonSchema {
-		return jsonSchema{"type": []string{"integer", "string"}, "minimum": 1,
-			"pattern": "^([1-9][0-9]*%|[0-9]+(_[0-9]+)+)$"}
-	})
+	jsonSchema{"type": []string{"integer", "string"}, "minimum": 1,
+		"pattern": "^([1-9][0-9]*%|[0-9]+(_[0-9]+)+)$"})
 
 func readThreshold(d *decoder, v value, into *Threshold) {
 	if v.node.Kind != yaml.ScalarNode || !strings.HasSuffix(v.node.Value, "%") {

@@ -68,21 +68,17 @@ func (t TierLimit) fits(a limit.Algorithm) bool {
 }
 
 // tiersKind is tiers by name. A tier is unlimited, or has changes by the names of limits.
-var tiersKind = kind{
-	read: func(d *decoder, v value, into reflect.Value) {
-		tiers := map[string]Tier{}
+func tiersKind() kind {
+	return kindFor(func(d *decoder, v value, tiers *map[string]Tier) {
+		*tiers = map[string]Tier{}
 		for _, e := range d.entries(v) {
-			tiers[e.name] = readTier(d, e)
+			(*tiers)[e.name] = readTier(d, e)
 		}
-		into.Set(reflect.ValueOf(tiers))
-	},
-	node: func(reflect.Value, bool) *yaml.Node { return &yaml.Node{Kind: yaml.MappingNode} }, // tiersNode
-	schema: func() jsonSchema {
-		return jsonSchema{"type": "object", "maxProperties": tiersMax, "propertyNames": texts["name"].schema,
+	}, func(*map[string]Tier) *yaml.Node { return mappingNode() }, // tiersNode
+		jsonSchema{"type": "object", "maxProperties": tiersMax, "propertyNames": texts["name"].schema,
 			"additionalProperties": jsonSchema{"type": "object",
-				"properties":    jsonSchema{"unlimited": flagKind.schema()},
-				"propertyNames": texts["name"].schema, "additionalProperties": tierLimitKind.schema()}}
-	},
+				"properties":    jsonSchema{"unlimited": flagKind.schema},
+				"propertyNames": texts["name"].schema, "additionalProperties": tierLimitKind.schema}})
 }
 
 func readTier(d *decoder, v value) Tier {
