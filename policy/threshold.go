@@ -2,7 +2,6 @@ package policy
 
 import (
 	"fmt"
-	"math/bits"
 	"slices"
 	"strconv"
 	"strings"
@@ -27,15 +26,7 @@ func (t Threshold) Of(quota uint64) uint64 {
 	if t.Percent == 0 {
 		return t.Units
 	}
-	high, low := bits.Mul64(quota, uint64(t.Percent))
-	if high >= 100 { // no quota is that large
-		return 0
-	}
-	units, rest := bits.Div64(high, low, 100)
-	if rest > 0 {
-		units++
-	}
-	return units
+	return (quota*uint64(t.Percent) + 99) / 100 // no quota is so large that this overflows
 }
 
 // String returns the threshold as written in a file: "80%" or "500".
