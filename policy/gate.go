@@ -147,20 +147,20 @@ type GateCost struct {
 	Units uint64 `policy:"max,required" min:"1" max:"1099511627776" about:"The most that it may say."`
 }
 
-// Values of a gate that a file writes as a word or number, or else as a mapping.
-var (
-	identityKind = func() kind {
-		key := mappingKind(fieldsOf(reflect.TypeFor[GateIdentity]()),
-			func(_ *decoder, _ value, of any) { of.(*GateIdentity).Kind = IdentityHeader })
-		word := partKind(wordKind([]string{IdentityAddress: "ip", IdentityJWT: "jwt"}), "Kind")
-		return eitherKind(key, word, func(v reflect.Value) bool { return v.FieldByName("Header").String() != "" })
-	}
-	costKind = func() kind {
-		said := mappingKind(fieldsOf(reflect.TypeFor[GateCost]()), nil)
-		number := partKind(numberKind(reflect.TypeFor[uint64](), `max:"1099511627776"`), "Units")
-		return eitherKind(said, number, func(v reflect.Value) bool { return v.FieldByName("Header").String() != "" })
-	}
-)
+// identityKind is a word, or a mapping with the header of an API key.
+func identityKind() kind {
+	key := mappingKind(fieldsOf(reflect.TypeFor[GateIdentity]()),
+		func(_ *decoder, _ value, of any) { of.(*GateIdentity).Kind = IdentityHeader })
+	return eitherKind(key, partKind(wordKind([]string{IdentityAddress: "ip", IdentityJWT: "jwt"}), "Kind"), hasHeader)
+}
+
+// costKind is a number, or a mapping with the header that says how many.
+func costKind() kind {
+	said := mappingKind(fieldsOf(reflect.TypeFor[GateCost]()), nil)
+	return eitherKind(said, partKind(numberKind(reflect.TypeFor[uint64](), `max:"1099511627776"`), "Units"), hasHeader)
+}
+
+func hasHeader(v reflect.Value) bool { return v.FieldByName("Header").String() != "" }
 
 // finishGateEntry refuses a key with fields that no gate has.
 func finishGateEntry(d *decoder, v value, of any) {

@@ -42,12 +42,7 @@ type checker struct {
 }
 
 func (c *checker) fail(field, format string, args ...any) {
-	path := c.path
-	if path != "" && field != "" {
-		path += "."
-	}
-	path += field
-	c.found = append(c.found, Problem{Path: path, Message: fmt.Sprintf(format, args...)})
+	c.found = append(c.found, Problem{Path: below(c.path, field), Message: fmt.Sprintf(format, args...)})
 }
 
 // NameProblem returns the problem of the name of a namespace, policy, limit, tier or unit, as text that follows the
