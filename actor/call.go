@@ -46,27 +46,19 @@ func (c *call) answer(at int, results []shard.Result) {
 	if len(results) == len(c.requests) {
 		c.results = results
 	} else {
-		c.makeResults()
+		if c.results == nil {
+			c.results = make([]shard.Result, len(c.requests))
+		}
 		copy(c.results[at:], results)
 	}
-	c.count(len(results))
-}
-
-// makeResults allocates the results of a call that is answered in parts or with an error.
-func (c *call) makeResults() {
-	if c.results == nil {
-		c.results = make([]shard.Result, len(c.requests))
+	if c.answered += len(results); c.answered == len(c.requests) {
+		c.release()
+		c.done <- struct{}{}
 	}
 }
 
 // fail sets the same error for n requests from position at on.
-func (c *call) fail(at, n int, err *shard.Error) {
-	c.makeResults()
-	for i := range n {
-		c.results[at+i] = shard.Result{Err: err}
-	}
-	c.count(n)
-}
+func (c *call) fail(at, n int, err *shard.Error) { c.answer(at, shard.RefuseAll(n, err)) }
 
 // abandon gives up a call. Its requests are certainly not applied if the loop has not begun it.
 func abandon(c *call) []shard.Result {
@@ -78,14 +70,6 @@ func abandon(c *call) []shard.Result {
 		return c.results
 	default:
 		return shard.RefuseAll(len(c.requests), errUnknown)
-	}
-}
-
-func (c *call) count(n int) {
-	c.answered += n
-	if c.answered == len(c.requests) {
-		c.release()
-		c.done <- struct{}{}
 	}
 }
 
