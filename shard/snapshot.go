@@ -33,10 +33,7 @@ func (s *State) Snapshot() *Snapshot {
 // output is then not a valid snapshot.
 func (p *Snapshot) WriteTo(w io.Writer) (int64, error) {
 	out := table.NewWriter(w)
-	head := []byte(snapshotMagic)
-	for _, number := range p.head {
-		head = binary.LittleEndian.AppendUint64(head, number)
-	}
+	head, _ := binary.Append([]byte(snapshotMagic), binary.LittleEndian, p.head[:])
 	out.Write(head)
 	out.WriteSum()
 	if err := p.picture.Write(out); err != nil {
@@ -86,8 +83,6 @@ func readSnapshotHead(r *table.Reader) (head [5]uint64, err error) {
 	if string(b[:len(snapshotMagic)]) != snapshotMagic {
 		return head, errors.New("unknown format: run a newer version")
 	}
-	for i := range head {
-		head[i] = binary.LittleEndian.Uint64(b[len(snapshotMagic)+8*i:])
-	}
+	binary.Decode(b[len(snapshotMagic):], binary.LittleEndian, head[:])
 	return head, r.CheckSum()
 }

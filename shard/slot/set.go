@@ -44,10 +44,7 @@ func (s Set) String() string {
 	case All():
 		return "all"
 	}
-	var b []byte
-	for _, word := range s {
-		b = binary.BigEndian.AppendUint64(b, word)
-	}
+	b, _ := binary.Append(nil, binary.BigEndian, s[:])
 	return hex.EncodeToString(b)
 }
 
@@ -63,8 +60,6 @@ func ParseSet(text string) (s Set, ok bool) {
 	if err != nil || len(b) != Count/8 {
 		return Set{}, false
 	}
-	for i := range s {
-		s[i] = binary.BigEndian.Uint64(b[8*i:])
-	}
+	binary.Decode(b, binary.BigEndian, s[:])
 	return s, true
 }

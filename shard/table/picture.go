@@ -43,10 +43,7 @@ func (p *Picture) Write(out *Writer) error {
 			head[4]++
 		}
 	}
-	var b []byte
-	for _, number := range head {
-		b = binary.LittleEndian.AppendUint64(b, number)
-	}
+	b, _ := binary.Append(nil, binary.LittleEndian, head)
 	out.Write(b)
 	out.WriteSum()
 	return p.writeRecords(out)
