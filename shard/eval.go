@@ -108,10 +108,8 @@ func (e *evaluation) decideInTime(r *Request, answer *Result) {
 		*answer = e.forget(r)
 	case MoveSlot:
 		*answer = e.move(r)
-	case Fetch:
-		*answer = documents{&e.batch}.fetch(r)
-	case Swap:
-		*answer = documents{&e.batch}.swap(r)
+	case Fetch, Swap:
+		*answer = documents{&e.batch}.decide(r)
 	default:
 		answer.Err = errorf(NotBuilt, "", "operation %d is not known to this version: run a newer one", r.Op)
 	}

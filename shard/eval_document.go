@@ -77,30 +77,25 @@ var errMalformedDocument = errors.New("shard: document record is malformed or of
 // documents evaluates the operations of the system shard.
 type documents struct{ *batch }
 
-// fetch returns the document after the earlier requests of the batch.
-func (ds documents) fetch(r *Request) Result {
+// decide answers with the document after the earlier requests of the batch, or replaces it.
+func (ds documents) decide(r *Request) Result {
 	if err := r.documentProblem(ds.at.Shard); err != nil {
 		return Result{Err: err}
 	}
 	document, err := documentOf(r.Document, ds.lookup)
-	if err != nil {
+	switch {
+	case err != nil:
 		return Result{Err: err}
+	case r.Op == Swap:
+		return ds.swap(r, document.Version)
 	}
 	document.Body = append([]byte(nil), document.Body...)
 	return ds.answerOf(SystemAnswer{Document: document})
 }
 
-// swap replaces the document if its version is the expected one. The answer has its new version, but not the body,
-// which the caller already has.
-func (ds documents) swap(r *Request) Result {
-	if err := r.documentProblem(ds.at.Shard); err != nil {
-		return Result{Err: err}
-	}
-	before, err := documentOf(r.Document, ds.lookup)
-	if err != nil {
-		return Result{Err: err}
-	}
-	version := before.Version
+// swap replaces the document of a version if that is the expected one. The answer has its new version, but not the
+// body, which the caller already has.
+func (ds documents) swap(r *Request, version uint64) Result {
 	if version != r.Expect {
 		return Result{Err: errorf(Conflict, "", "document %q has version %d, expected was %d: read it again",
 			r.Document, version, r.Expect)}
