@@ -58,21 +58,15 @@ func newDues() *dues {
 }
 
 // note updates the index for a record that was written or, with a nil value, removed. Records that need action are
-// never swept.
+// never swept. A snapshot is read before its checksum is verified, so key may be empty.
 func (d *dues) note(key string, value []byte) {
-	if !noteworthy(key) {
+	if len(key) == 0 || key[0] != legRecord && key[0] != rulingRecord {
 		return
 	}
 	d.remove(key)
 	if due := dueOf(value); due != 0 {
 		d.add(key, due)
 	}
-}
-
-// noteworthy reports whether key belongs to a kind of record that may need action.
-// a snapshot is read before its checksum is verified, so key may be empty
-func noteworthy[K string | []byte](key K) bool {
-	return len(key) > 0 && (key[0] == legRecord || key[0] == rulingRecord)
 }
 
 func (d *dues) add(key string, due limit.Time) {

@@ -74,9 +74,6 @@ func slotKey(at slot.ID) string {
 	return slotKeys[bytes*int(at):][:bytes]
 }
 
-// isSlotRecord reports whether a key is that of the record of a slot.
-func isSlotRecord(key string) bool { return len(key) > 0 && key[0] == slotRecord }
-
 func (s SlotStatus) encode() []byte {
 	s.Revision, s.Restored = 0, 0 // the shard's, not the slot's
 	return encodeRecord(s.code)

@@ -64,12 +64,7 @@ func restore(id ID, r *table.Reader) (*State, error) {
 		return nil, fmt.Errorf("it is shard %d's", head[0])
 	}
 	s := &State{id: id, epoch: head[1], term: head[2], seq: head[3], time: limit.Time(head[4]), due: newDues()}
-	s.table, err = table.Read(r, keyLayout{}, s.shares.count, func(key string, value []byte) {
-		if noteworthy(key) || isSlotRecord(key) {
-			s.note(key, value)
-		}
-	})
-	if err != nil {
+	if s.table, err = table.Read(r, keyLayout{}, s.shares.count, s.note); err != nil {
 		return nil, err
 	}
 	return s, r.CheckSum() //mutant:snapshot-lacks-sessions

@@ -125,7 +125,7 @@ func (s *State) install(e *entry) {
 // note updates what the state knows of its records, for one that was written or, with a nil value, removed.
 func (s *State) note(key string, value []byte) {
 	s.due.note(key, value)
-	s.slotted = s.slotted || isSlotRecord(key) // none is ever removed
+	s.slotted = s.slotted || len(key) > 0 && key[0] == slotRecord // none is ever removed
 }
 
 // The sweep of an entry is bounded, since the next entry waits for it. A batch sweeps at least as many segments as it
