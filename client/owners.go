@@ -15,6 +15,7 @@ import (
 
 	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
 	"github.com/stint-io/stint/api/gen/stint/v1/stintv1connect"
+	"github.com/stint-io/stint/internal/sleep"
 	"github.com/stint-io/stint/shard/slot"
 )
 
@@ -51,18 +52,12 @@ func (o *owners) ask() {
 func (c *Client) keepOwners() {
 	for turn := 0; ; turn++ {
 		c.learn(c.seeds[turn%len(c.seeds)])
-		next := time.NewTimer(learnEvery)
 		select {
-		case <-next.C:
+		case <-time.After(learnEvery):
 		case <-c.owners.asked:
 		case <-c.closing.Done():
 		}
-		next.Stop()
-		pause := time.NewTimer(learnPause)
-		select {
-		case <-pause.C:
-		case <-c.closing.Done():
-			pause.Stop()
+		if !sleep.For(c.closing, learnPause) {
 			return
 		}
 	}

@@ -97,11 +97,9 @@ func (l *Log) Close(within time.Duration) {
 		return
 	}
 	close(l.closing)
-	patience := time.NewTimer(within)
-	defer patience.Stop()
 	select {
 	case <-l.ended:
-	case <-patience.C:
+	case <-time.After(within):
 		l.config.Logger.Warn("the decision log did not end in time: its last lines may be missing",
 			"lines", len(l.queue))
 	}

@@ -123,12 +123,12 @@ func (r *run) drive(ctx context.Context, progress func(Progress)) time.Duration 
 	for i := range r.plan.Callers {
 		wg.Go(func() { r.call(ctx, i) })
 	}
-	done := make(chan struct{})
+	running, done := context.WithCancel(context.Background())
 	go func() {
 		wg.Wait()
-		close(done)
+		done()
 	}()
-	r.watch(start, done, progress)
+	r.watch(running, start, progress)
 	return time.Since(start)
 }
 
@@ -172,20 +172,13 @@ func (r *run) choose(keys []uint32) {
 }
 
 // watch reports progress until the callers are done.
-func (r *run) watch(start time.Time, done <-chan struct{}, progress func(Progress)) {
+func (r *run) watch(running context.Context, start time.Time, progress func(Progress)) {
 	if progress == nil {
-		<-done
+		<-running.Done()
 		return
 	}
-	ticker := time.NewTicker(progressEvery)
-	defer ticker.Stop()
 	var last Progress
-	for {
-		select {
-		case <-done:
-			return
-		case <-ticker.C:
-		}
+	for sleep.For(running, progressEvery) {
 		c := r.stats.counts()
 		now := Progress{
 			Elapsed:  time.Since(start),

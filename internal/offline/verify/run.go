@@ -6,6 +6,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/stint-io/stint/internal/sleep"
 )
 
 // run is one run under way.
@@ -16,8 +18,8 @@ type run struct {
 	began  time.Time
 	ended  time.Time // of the load
 	pace   *pacer
-	stop   chan struct{} // closed: workers end
-	filled atomic.Bool   // the faults are over: keys are only filled up, at full speed, and not replaced
+	load   context.Context // ends: workers end
+	filled atomic.Bool     // the faults are over: keys are only filled up, at full speed, and not replaced
 	counts counts
 	book   book
 	shards *shards
@@ -51,7 +53,11 @@ func Run(ctx context.Context, p Plan, during func(context.Context) error) (*Resu
 	if err := p.validate(); err != nil {
 		return nil, err
 	}
-	r := &run{plan: p, caller: newCaller(p), began: time.Now(), pace: &pacer{rate: p.Rate}, stop: make(chan struct{}),
+	running, done := context.WithCancel(context.Background())
+	defer done()
+	load, unload := context.WithCancel(running)
+	defer unload()
+	r := &run{plan: p, caller: newCaller(p), began: time.Now(), pace: &pacer{rate: p.Rate}, load: load,
 		shards: newShards(p.memory(), p.Outage), spare: map[uint32][]*key{}, latencies: make([][]int64, p.Workers)}
 	r.prefix = fmt.Sprintf("verify-%x-%x/", p.Seed&0xffff, r.began.UnixMicro())
 	defer r.caller.close()
@@ -69,13 +75,12 @@ func Run(ctx context.Context, p Plan, during func(context.Context) error) (*Resu
 			workers.Go(func() { l.work(i*lesseesEach + j) })
 		}
 	}
-	told := make(chan struct{})
-	telling.Go(func() { r.tell(told) })
+	telling.Go(func() { r.tell(running) })
 	loaded := time.Now()
 	failure := during(ctx)
 	lasted := time.Since(loaded)
 	r.fillUp(ctx)
-	close(r.stop)
+	unload()
 	workers.Wait()
 	r.ended = time.Now()
 	settled := context.WithoutCancel(ctx) // Ctrl-C ends the load; its result is still needed
@@ -83,7 +88,7 @@ func Run(ctx context.Context, p Plan, during func(context.Context) error) (*Resu
 	for _, l := range r.lessees {
 		l.settle(settled)
 	}
-	close(told)
+	done()
 	telling.Wait()
 	return r.result(lasted), failure
 }
@@ -91,15 +96,8 @@ func Run(ctx context.Context, p Plan, during func(context.Context) error) (*Resu
 // tellEvery is how often a run reports its progress.
 const tellEvery = 250 * time.Millisecond
 
-func (r *run) tell(done <-chan struct{}) {
-	ticker := time.NewTicker(tellEvery)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-done:
-			return
-		case <-ticker.C:
-		}
+func (r *run) tell(running context.Context) {
+	for sleep.For(running, tellEvery) {
 		if r.plan.Progress != nil {
 			r.plan.Progress(r.progress())
 		}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
+	"github.com/stint-io/stint/internal/sleep"
 )
 
 // setupPatience is how long the nodes may take until their first answer.
@@ -117,15 +118,9 @@ func (r *run) fillUp(ctx context.Context) {
 	}
 	r.pace.unbind()
 	r.filled.Store(true)
-	late := time.After(r.plan.Settle)
-	for !r.allFull() {
-		select {
-		case <-late:
-			return
-		case <-ctx.Done():
-			return
-		case <-time.After(20 * time.Millisecond):
-		}
+	ctx, cancel := context.WithTimeout(ctx, r.plan.Settle)
+	defer cancel()
+	for !r.allFull() && sleep.For(ctx, 20*time.Millisecond) {
 	}
 }
 

@@ -35,14 +35,7 @@ func (r *run) work(ctx context.Context, number int) {
 }
 
 // rest reports whether the run goes on after a while.
-func (r *run) rest(d time.Duration) bool {
-	select {
-	case <-r.stop:
-		return false
-	case <-time.After(d):
-		return true
-	}
-}
+func (r *run) rest(d time.Duration) bool { return sleep.For(r.load, d) }
 
 // operate spends one unit of one key, and records the outcome.
 func (w *worker) operate(ctx context.Context) {

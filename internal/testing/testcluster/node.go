@@ -10,6 +10,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/stint-io/stint/internal/sleep"
 )
 
 // node is one place in the cluster: its addresses and its directory stay, its processes come and go.
@@ -165,9 +167,7 @@ func (n *node) awaitReady(ctx context.Context, secure *tls.Config) error {
 		case err == nil:
 			said = fmt.Errorf("/readyz answers %d", status)
 		}
-		select {
-		case <-time.After(readyEvery): // polls: a real process gives no other signal
-		case <-ctx.Done():
+		if !sleep.For(ctx, readyEvery) { // polls: a real process gives no other signal
 			return fmt.Errorf("%w: %w", ctx.Err(), said)
 		}
 	}
