@@ -16,6 +16,7 @@ import (
 	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
 	"github.com/stint-io/stint/api/gen/stint/v1/stintv1connect"
 	"github.com/stint-io/stint/internal/edge/auth"
+	"github.com/stint-io/stint/internal/edge/connlimit"
 	"github.com/stint-io/stint/policy"
 	"github.com/stint-io/stint/shard"
 )
@@ -59,7 +60,8 @@ func New(c Config) *API {
 	others := d.passing(&c)
 	policyService{&c}.register(others)
 	observeService{&c}.register(others)
-	watchService{Config: &c, gate: g, draining: a.draining, open: &watchCount{}}.register(d)
+	watchService{Config: &c, gate: g, draining: a.draining,
+		open: connlimit.NewBound[string](watchesMost)}.register(d)
 	edgeService{limits, g, a.draining, &a.readers, &a.edges}.register(d)
 	clusterService{cluster: c.Cluster, gate: g}.register(others)
 	tokenService{tokens: c.Tokens}.register(others)

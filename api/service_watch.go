@@ -14,6 +14,7 @@ import (
 	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
 	"github.com/stint-io/stint/api/gen/stint/v1/stintv1connect"
 	"github.com/stint-io/stint/internal/edge/auth"
+	"github.com/stint-io/stint/internal/edge/connlimit"
 	"github.com/stint-io/stint/internal/observe/decisions"
 	"github.com/stint-io/stint/internal/sleep"
 	"github.com/stint-io/stint/shard"
@@ -33,16 +34,15 @@ type watchService struct {
 
 	gate     *gatekeeper
 	draining context.Context
-	open     *watchCount
+	open     *connlimit.Bound[string] // by the caller's name; unnamed callers have no share of their own
 }
 
 const (
 	// watchesMost bounds the memory of streams: each has a ring of events, and the other nodes one for it too.
+	// One token or role may have a quarter of them, so that it leaves some to others.
 	watchesMost = 64
-	// watchesOfOne bounds the streams of one token or role, so that it leaves some to others.
-	watchesOfOne = watchesMost / 4
-	watchLook    = time.Second      // how often a stream checks its token
-	watchPulse   = 10 * time.Second // the longest silence of a stream
+	watchLook   = time.Second      // how often a stream checks its token
+	watchPulse  = 10 * time.Second // the longest silence of a stream
 	// watchRate bounds the events of a stream in a second: making and sending them takes processor time from counting.
 	// Events beyond it are missed.
 	watchRate = 1000
@@ -78,41 +78,12 @@ func (s watchService) counted(ctx context.Context, c *watchCall, send func(*stin
 	if err := c.problem(); err != nil {
 		return err
 	}
-	end := s.open.begin(callerIn(ctx).Name())
-	if end == nil {
+	who := callerIn(ctx).Name()
+	if s.open.Enter(who) != connlimit.Room {
 		return errWatches
 	}
-	defer end()
+	defer s.open.Leave(who)
 	return s.serve(ctx, &c.message, send)
-}
-
-// watchCount counts the streams that are open. It may be used concurrently.
-type watchCount struct {
-	mu  sync.Mutex
-	all int
-	of  map[string]int // by the caller's name; unnamed callers have no share of their own
-}
-
-// begin counts a stream until its end, or returns nil if there are too many.
-func (w *watchCount) begin(who string) (end func()) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.all >= watchesMost || who != "" && w.of[who] >= watchesOfOne { //mutant:one-token-watches-alone
-		return nil
-	}
-	if w.of == nil {
-		w.of = make(map[string]int)
-	}
-	w.all++
-	w.of[who]++
-	return func() {
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		w.all--
-		if w.of[who]--; w.of[who] == 0 {
-			delete(w.of, who)
-		}
-	}
 }
 
 // look returns what the caller may see at present.

@@ -26,6 +26,7 @@ import (
 	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
 	"github.com/stint-io/stint/api/gen/stint/v1/stintv1connect"
 	"github.com/stint-io/stint/internal/edge/auth"
+	"github.com/stint-io/stint/internal/edge/connlimit"
 	"github.com/stint-io/stint/internal/observe/decisions"
 	"github.com/stint-io/stint/internal/testing/await"
 	"github.com/stint-io/stint/limit"
@@ -612,25 +613,27 @@ func TestASlowClientIsToldWhatItMissed(t *testing.T) {
 }
 
 func TestOneTokenLeavesStreamsToOthers(t *testing.T) {
-	var w watchCount
-	var ends []func()
-	for range watchesOfOne {
-		ends = append(ends, w.begin("token:web"))
-	}
-	if w.begin("token:web") != nil {
-		t.Error("one token has more than its share")
-	}
-	for range watchesMost - watchesOfOne {
-		if w.begin("") == nil {
-			t.Fatal("others have less than the rest")
+	const share = watchesMost / 4
+	streams := connlimit.NewBound[string](watchesMost)
+	for range share {
+		if why := streams.Enter("token:web"); why != connlimit.Room {
+			t.Fatal("one token has less than its share:", why)
 		}
 	}
-	if w.begin("local") != nil {
+	if streams.Enter("token:web") == connlimit.Room {
+		t.Error("one token has more than its share")
+	}
+	for range watchesMost - share {
+		if why := streams.Enter(""); why != connlimit.Room {
+			t.Fatal("others have less than the rest:", why)
+		}
+	}
+	if streams.Enter("local") == connlimit.Room {
 		t.Error("there are more than all")
 	}
-	ends[0]()
-	if w.begin("token:web") == nil || len(w.of) != 2 {
-		t.Errorf("one has ended, and another cannot begin: %v", w.of)
+	streams.Leave("token:web")
+	if why := streams.Enter("token:web"); why != connlimit.Room || streams.Open() != watchesMost {
+		t.Errorf("one has ended, and another cannot begin: %v", why)
 	}
 }
 

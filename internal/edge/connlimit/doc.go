@@ -3,7 +3,8 @@
 // therefore has a bound on its connections, and all the bounds together leave the disk its part.
 //
 // It owns the division of the process's descriptors (Share), the number of connections per port and address (Tally),
-// and the behavior at a port's bound (Limit). It never knows the data on a connection.
+// or of anything else that one client may not have alone (Bound), and the behavior at a port's bound (Limit). It never
+// knows the data on a connection.
 //
 // # At the bound
 //
