@@ -60,7 +60,7 @@ func (a *admin) nodeStatus(t *placement.Table, node placement.Node, reports map[
 		Version:    node.Version,
 		Alive:      node.ID == a.node || silent < silentMost,
 		Draining:   node.State == placement.NodeDraining,
-		State:      [...]string{"active", "draining", "leaving", "removed"}[node.State],
+		State:      node.State.String(),
 		Silent:     durationpb.New(silent),
 		PeerAddr:   node.PeerAddr,
 		ClockAhead: &durationpb.Duration{},
@@ -113,7 +113,7 @@ func (a *admin) shardStatus(g *placement.Group, slots *slot.Map, reports map[str
 	}
 	for _, r := range g.Replicas {
 		told := &stintv1.Replica{Node: r.Node, Voter: r.Role == placement.Voter, Number: r.Number, Lost: r.Lost,
-			Role: [...]string{"learner", "voter", "leaving"}[r.Role]}
+			Role: r.Role.String()}
 		if heard := replicaIn(reports[r.Node], g.Shard, r.Number); heard != nil {
 			told.Known = true
 			if owner != nil && owner.Commit > heard.Applied {

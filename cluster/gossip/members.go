@@ -23,17 +23,7 @@ const (
 )
 
 // String implements fmt.Stringer.
-func (s MemberState) String() string {
-	switch s {
-	case MemberAlive:
-		return "alive"
-	case MemberSuspect:
-		return "suspect"
-	case MemberLeft:
-		return "left"
-	}
-	return "unknown"
-}
+func (s MemberState) String() string { return [...]string{"unknown", "alive", "suspect", "left"}[s] }
 
 // Member is one node as gossip sees it.
 type Member struct {

@@ -97,17 +97,15 @@ const (
 
 // String implements fmt.Stringer.
 func (s NodeState) String() string {
-	switch s {
-	case NodeActive:
-		return "active"
-	case NodeDraining:
-		return "draining"
-	case NodeLeaving:
-		return "leaving"
-	case NodeRemoved:
-		return "removed"
+	return named("state", s, "active", "draining", "leaving", "removed")
+}
+
+// named is the name of a stage, one of these in order; what a newer version wrote is called by its number.
+func named[S ~uint8](what string, stage S, names ...string) string {
+	if int(stage) < len(names) {
+		return names[stage]
 	}
-	return fmt.Sprintf("state %d", uint8(s))
+	return fmt.Sprintf("%s %d", what, uint8(stage))
 }
 
 // Move is a move of a slot that is to be made, or is under way.
@@ -155,14 +153,4 @@ const (
 )
 
 // String implements fmt.Stringer.
-func (r Role) String() string {
-	switch r {
-	case Learner:
-		return "learner"
-	case Voter:
-		return "voter"
-	case Leaving:
-		return "leaving"
-	}
-	return fmt.Sprintf("role %d", uint8(r))
-}
+func (r Role) String() string { return named("role", r, "learner", "voter", "leaving") }
