@@ -247,7 +247,7 @@ func (n *Node) join(ctx context.Context) error {
 // openPort opens the peer port for the cluster that this node belongs to, and starts the health probe.
 func (n *Node) openPort() error {
 	port := peer.Config{
-		Listener: n.ports.peerListener(),
+		Listener: n.ports.peers,
 		Cluster:  n.dir.cluster(),
 		Node:     n.id,
 		TLS:      n.config.PeerTLS,

@@ -78,14 +78,6 @@ func (p *ports) listen() (err error) {
 	return listenError("peer-addr", err)
 }
 
-// peerListener returns the listener of the peer port that was opened at the start, or a null one.
-func (p *ports) peerListener() net.Listener {
-	if p.peers == nil {
-		return newNullListener()
-	}
-	return p.peers
-}
-
 // addrOf returns the address on which a port really listens, or "" if it is nil.
 func addrOf(listener net.Listener) string {
 	if listener == nil {

@@ -28,7 +28,7 @@ var keepAlive = net.KeepAliveConfig{Enable: true, Idle: 5 * time.Second, Interva
 
 // Config configures a Port. Fields without a default are required.
 type Config struct {
-	Listener net.Listener // takes the connections of the other nodes; the port closes it
+	Listener net.Listener // takes the connections of the other nodes; the port closes it; nil: there are none
 	Cluster  string       // id of the cluster; connections from other clusters are refused
 	Node     string       // id of this node
 	TLS      *TLS         // certificates to prove with which node this is; nil: Key does
@@ -104,12 +104,12 @@ func Listen(config Config) (*Port, error) {
 	p.greeting = connlimit.NewTally(max(1, p.config.Most/greetingShare))
 	var err error
 	if p.identity, err = p.config.identity(); err != nil {
-		config.Listener.Close()
+		p.config.closeListener()
 		return nil, err
 	}
 	tcp, ok := p.Addr().(*net.TCPAddr)
 	if ok && !tcp.IP.IsLoopback() && p.identity == nil && !config.Insecure {
-		config.Listener.Close()
+		p.config.closeListener()
 		return nil, fmt.Errorf("cluster: peer port %s is reachable by others: "+
 			"give all nodes the same --cluster-key FILE, or each a certificate (--peer-cert, --peer-key, --peer-ca), "+
 			"or --insecure if everybody on that network may change counts",
@@ -117,8 +117,17 @@ func Listen(config Config) (*Port, error) {
 	}
 	p.stopping, p.stop = context.WithCancel(context.Background())
 	p.draining, p.drain = context.WithCancel(p.stopping)
-	p.goroutines.Go(p.accept)
+	if config.Listener != nil {
+		p.goroutines.Go(p.accept)
+	}
 	return p, nil
+}
+
+func (c *Config) closeListener() error {
+	if c.Listener == nil {
+		return nil
+	}
+	return c.Listener.Close()
 }
 
 // identity returns how this node proves its identity; nil: it does not.
@@ -148,8 +157,13 @@ func (p *Port) AuthoritiesEnd() time.Time {
 	return time.Time{}
 }
 
-// Addr returns the address that the port listens on.
-func (p *Port) Addr() net.Addr { return p.config.Listener.Addr() }
+// Addr returns the address that the port listens on; nil: it does not listen.
+func (p *Port) Addr() net.Addr {
+	if p.config.Listener == nil {
+		return nil
+	}
+	return p.config.Listener.Addr()
+}
 
 // DrainHops stops serving forwarded requests. Begun requests are answered, within drainWithin, and the other nodes are
 // told which ones were not begun. It returns when all of this is sent. Raft streams continue, so that begun requests
@@ -173,7 +187,7 @@ func (p *Port) Close() error {
 	}
 	p.mu.Unlock()
 	p.stop()
-	err := p.config.Listener.Close()
+	err := p.config.closeListener()
 	for _, s := range streams {
 		s.end()
 	}
