@@ -80,12 +80,12 @@ func (f *founder) nextStep(due *time.Time) gossip.FormationStep {
 	return step
 }
 
-func (f *founder) self() gossip.FormationSelf {
-	self := gossip.FormationSelf{Node: f.node, Formation: f.formation}
+// self is this node as Form reads it.
+func (f *founder) self() gossip.Member {
+	self := gossip.Member{Node: f.node, Cluster: f.dir.cluster(), Formation: f.formation}
 	if f.config.BootstrapExpect > 1 || f.config.alone() {
 		self.Expect = f.config.BootstrapExpect
 	}
-	self.Cluster = f.dir.cluster()
 	return self
 }
 

@@ -43,19 +43,12 @@ func (n *Node) startGossip() (err error) {
 	}
 	self := n.self()
 	config := gossip.Config{
+		Member:     self,
 		Addr:       n.config.GossipAddr,
 		Advertise:  n.config.Advertise,
-		Node:       n.id,
-		PeerAddr:   n.ports.peers.Addr().String(),
-		APIAddr:    self.APIAddr,
-		Zone:       n.config.Zone,
-		Version:    n.config.Version,
 		Seeds:      n.config.Join,
 		Keys:       n.gossipKeys,
 		Insecure:   n.config.InsecurePeers,
-		Expect:     self.Expect,
-		Cluster:    self.Cluster,
-		Formation:  self.Formation,
 		Registered: n.view.gossipAddrs,
 		OnChange:   n.membersChanged,
 		Hints:      n.hints,
@@ -63,6 +56,7 @@ func (n *Node) startGossip() (err error) {
 		OnRefused:  func(why string) { n.metrics.Refused("gossip", why) },
 		Logger:     n.config.Logger,
 	}
+	config.PeerAddr = n.ports.peers.Addr().String()
 	n.peers.gossip, err = n.config.World.Gossip(config)
 	if err != nil && n.config.alone() && n.config.GossipAddr == defaultGossipAddr {
 		n.config.Logger.Warn("no other node can join this one; --gossip-addr names another port", "error", err)
@@ -81,10 +75,10 @@ func (n *Node) membersChanged() {
 // self describes this node as gossip would.
 func (n *Node) self() gossip.Member {
 	self := n.founder.self()
-	return gossip.Member{Node: n.id, Cluster: self.Cluster, Zone: n.config.Zone, Version: n.config.Version,
-		PeerAddr: n.config.PeerAddr, GossipAddr: n.config.GossipAddr,
-		APIAddr: cmp.Or(addrOf(n.ports.listener), n.config.APIAddr), State: gossip.MemberAlive, Expect: self.Expect,
-		Formation: self.Formation}
+	self.Zone, self.Version, self.State = n.config.Zone, n.config.Version, gossip.MemberAlive
+	self.PeerAddr, self.GossipAddr = n.config.PeerAddr, n.config.GossipAddr
+	self.APIAddr = cmp.Or(addrOf(n.ports.listener), n.config.APIAddr)
+	return self
 }
 
 // soloMembership is the membership of a node that no other node can reach: the node itself.

@@ -16,7 +16,7 @@ type callbacks struct {
 	logger   *slog.Logger
 }
 
-func newCallbacks(c *Config, self meta) *callbacks {
+func newCallbacks(c *Config, self Member) *callbacks {
 	listed := newMembers(self)
 	return &callbacks{
 		members: listed,
@@ -31,7 +31,7 @@ func newCallbacks(c *Config, self meta) *callbacks {
 
 // NodeMeta implements memberlist.Delegate. The size was checked before this meta became self.
 func (c *callbacks) NodeMeta(int) []byte {
-	self := c.members.selfMeta()
+	self := c.members.own()
 	b, err := self.encode()
 	if err != nil {
 		panic(fmt.Sprintf("gossip: the meta of this node was not checked: %v", err))
@@ -53,7 +53,7 @@ func (c *callbacks) GetBroadcasts(overhead, limit int) [][]byte {
 
 // LocalState implements memberlist.Delegate.
 func (c *callbacks) LocalState(bool) []byte {
-	return encodeHints(c.members.selfMeta().cluster, c.hints.all())
+	return encodeHints(c.members.own().Cluster, c.hints.all())
 }
 
 // MergeRemoteState implements memberlist.Delegate. The hints go no further: every node exchanges its state by itself.
@@ -66,7 +66,7 @@ func (c *callbacks) merge(message []byte) (news []Hint) {
 		c.logger.Debug("gossip: hints refused", "error", err)
 		return nil
 	}
-	if cluster == "" || cluster != c.members.selfMeta().cluster {
+	if cluster == "" || cluster != c.members.own().Cluster {
 		return nil
 	}
 	for _, hint := range hints {
@@ -81,7 +81,7 @@ func (c *callbacks) merge(message []byte) (news []Hint) {
 func (c *callbacks) tell(hint Hint) {
 	c.outgoing.QueueBroadcast(&hintBroadcast{
 		name:    fmt.Sprint(hint.Shard),
-		message: encodeHints(c.members.selfMeta().cluster, []Hint{hint}),
+		message: encodeHints(c.members.own().Cluster, []Hint{hint}),
 	})
 }
 
@@ -95,7 +95,7 @@ func (c *callbacks) NotifyAlive(n *memberlist.Node) error {
 		return err
 	}
 	if !c.members.admits(n.Name, told) {
-		return fmt.Errorf("gossip: %s belongs to cluster %s, not to ours", n.Name, told.cluster)
+		return fmt.Errorf("gossip: %s belongs to cluster %s, not to ours", n.Name, told.Cluster)
 	}
 	return nil
 }
@@ -103,13 +103,13 @@ func (c *callbacks) NotifyAlive(n *memberlist.Node) error {
 // NotifyMerge implements memberlist.MergeDelegate. It refuses a join in which all nodes belong to another cluster. A
 // new node that has seen two clusters is not refused for it; NotifyAlive selects our nodes.
 func (c *callbacks) NotifyMerge(peers []*memberlist.Node) error {
-	ours, theirs := c.members.selfMeta().cluster, ""
+	ours, theirs := c.members.own().Cluster, ""
 	for _, n := range peers {
 		told, err := decodeMeta(n.Meta)
-		if err == nil && !foreign(ours, told.cluster) {
+		if err == nil && !foreign(ours, told.Cluster) {
 			return nil
 		}
-		theirs = told.cluster
+		theirs = told.Cluster
 	}
 	return fmt.Errorf("gossip: the seed belongs to another cluster: its id is %q, ours is %q; "+
 		"a node never changes its cluster: correct --join, or start with an empty data dir", theirs, ours)

@@ -13,19 +13,13 @@ import (
 
 // Config configures a Gossip. Functions and Logger are required.
 type Config struct {
+	// Member is this node, its id of at most 64 bytes and its Formation of the same Cluster. Addr gives the GossipAddr.
+	Member
 	Addr string // host:port to listen on, TCP and UDP; port 0 for any free port
 	// Advertise is the host that others dial for all three addresses; "" for the listen address, or this machine's for
 	// a wildcard.
 	Advertise string
-	Node      string // this node's id, at most 64 bytes
-	Cluster   string // "" if in no cluster yet
-	PeerAddr  string
-	APIAddr   string
-	Zone      string
-	Version   string
-	Expect    int        // number of nodes that found a cluster together; 0 if this node only joins
-	Formation *Formation // the one that this node proposed or accepted, of the same Cluster; may be nil
-	Seeds     []string   // host:port; a name with several addresses is several seeds; our own address is skipped
+	Seeds     []string // host:port; a name with several addresses is several seeds; our own address is skipped
 	// Keys are of 32 bytes each, shared by all nodes: the first one sends, all are accepted; none disables encryption.
 	Keys     [][]byte
 	Insecure bool // allows gossip without a key off loopback
@@ -87,14 +81,14 @@ func checkNode(node string) error {
 	return nil
 }
 
-// selfMeta returns the meta that this node announces, or an error if it cannot be encoded.
-func (c *Config) selfMeta(a *gossipAddress) (self meta, err error) {
-	self = meta{cluster: c.Cluster, zone: c.Zone, version: c.Version, expect: c.Expect, formation: c.Formation}
-	if self.peerAddr, err = a.reachable(c.PeerAddr); err != nil {
-		return meta{}, fmt.Errorf("peer-addr: %w", err)
+// self returns what this node announces of itself, or an error if it cannot be encoded.
+func (c *Config) self(a *gossipAddress) (self Member, err error) {
+	self = c.Member
+	if self.PeerAddr, err = a.reachable(c.PeerAddr); err != nil {
+		return Member{}, fmt.Errorf("peer-addr: %w", err)
 	}
-	if self.apiAddr, err = a.reachable(c.APIAddr); err != nil {
-		return meta{}, fmt.Errorf("api-addr: %w", err)
+	if self.APIAddr, err = a.reachable(c.APIAddr); err != nil {
+		return Member{}, fmt.Errorf("api-addr: %w", err)
 	}
 	_, err = self.encode()
 	return self, err

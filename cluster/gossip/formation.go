@@ -12,14 +12,6 @@ type Formation struct {
 	Go       bool // every founder has accepted: the founders create their replicas of the system shard
 }
 
-// FormationSelf is a node's own state, from its disk and its flags.
-type FormationSelf struct {
-	Node      string
-	Expect    int        // number of nodes that found a cluster together; 0 if this one only joins
-	Cluster   string     // the cluster it belongs to, or ""
-	Formation *Formation // the one it proposed or accepted, as last kept on disk; may be nil
-}
-
 // FormationAction is a node's next action.
 type FormationAction int
 
@@ -48,8 +40,9 @@ type FormationStep struct {
 	Formation *Formation // of FormAccept, FormGo and FormFound
 }
 
-// Form decides a node's next step into a cluster, from its kept state and the members that it sees. The caller asks
-// again after every step and whenever members change, until it has carried out FormJoin or FormFound.
+// Form decides a node's next step into a cluster, from its kept state and the members that it sees. Of self it reads
+// the Node, what it Expects, and the Cluster and the Formation as they are on disk. The caller asks again after every
+// step and whenever members change, until it has carried out FormJoin or FormFound.
 //
 // Two clusters are kept apart because a node takes one cluster id, ever, and keeps it on disk before announcing it. The
 // creator says go when all founders have taken its id, and after that none of them can take another. So a node's view
@@ -60,7 +53,7 @@ type FormationStep struct {
 //
 // Members that left or are suspect do not count, with two exceptions: a go that founders have received stays valid, and
 // a node that has seen a cluster, even one that is gone, founds no other. (R12b.)
-func Form(self FormationSelf, members []Member) FormationStep {
+func Form(self Member, members []Member) FormationStep {
 	v := newFormationView(&self, members)
 	switch f := self.Formation; {
 	case f != nil && (len(f.Founders) == 0 || self.Cluster != "" && self.Cluster != f.Cluster):

@@ -30,16 +30,16 @@ func gone(m Member, state MemberState) Member {
 }
 
 func TestWhatANodeDoesNext(t *testing.T) {
-	a := FormationSelf{Node: "a", Expect: 3}
-	b := FormationSelf{Node: "b", Expect: 3}
+	a := Member{Node: "a", Expect: 3}
+	b := Member{Node: "b", Expect: 3}
 	b2 := Formation{Cluster: "blue", Founders: []string{"b", "c", "d"}}
-	withOne := FormationSelf{Node: "b", Expect: 1}
-	joiner := FormationSelf{Node: "a"}
-	created := FormationSelf{Node: "a", Expect: 3, Cluster: "red", Formation: &abc}
-	accepted := FormationSelf{Node: "b", Expect: 3, Cluster: "red", Formation: &abc}
+	withOne := Member{Node: "b", Expect: 1}
+	joiner := Member{Node: "a"}
+	created := Member{Node: "a", Expect: 3, Cluster: "red", Formation: &abc}
+	accepted := Member{Node: "b", Expect: 3, Cluster: "red", Formation: &abc}
 	for _, c := range []struct {
 		name    string
-		self    FormationSelf
+		self    Member
 		members []Member
 		want    FormationAction
 		says    string
@@ -63,10 +63,10 @@ func TestWhatANodeDoesNext(t *testing.T) {
 			"no cluster"},
 		{"nor is another founded beside it", a, []Member{gone(in("x", "red"), MemberSuspect), fresh("b"), fresh("c")},
 			FormWait, `"red" was seen`},
-		{"a late fourth waits for the founders", FormationSelf{Node: "d", Expect: 3},
+		{"a late fourth waits for the founders", Member{Node: "d", Expect: 3},
 			[]Member{founder("a", &abc), fresh("b"),
 				fresh("c")}, FormWait, "joins it then"},
-		{"and joins what they founded", FormationSelf{Node: "d", Expect: 3}, []Member{founder("a", going(abc)),
+		{"and joins what they founded", Member{Node: "d", Expect: 3}, []Member{founder("a", going(abc)),
 			founder("b", &abc), founder("c", &abc)}, FormJoin, "red"},
 
 		{"a proposal that names it", b, []Member{founder("a", &abc), fresh("c")}, FormAccept, "a founds"},
@@ -76,7 +76,7 @@ func TestWhatANodeDoesNext(t *testing.T) {
 		{"of another number of nodes", withOne, []Member{founder("a", &abc)}, FormWait, "--bootstrap-expect is 1"},
 		{"that cannot come to anything", b, []Member{founder("a", &abc), founder("c", &Formation{Cluster: "blue",
 			Founders: []string{"c", "d", "e"}})}, FormWait, "c belongs to cluster \"blue\""},
-		{"the better of two", FormationSelf{Node: "c", Expect: 3}, []Member{founder("a", &abc), founder("b", &b2)},
+		{"the better of two", Member{Node: "c", Expect: 3}, []Member{founder("a", &abc), founder("b", &b2)},
 			FormAccept, "b founds"},
 		{"emptied after go", b, []Member{founder("a", going(abc)), founder("c", &abc)}, FormJoin, "red"},
 
@@ -97,11 +97,11 @@ func TestWhatANodeDoesNext(t *testing.T) {
 		{"told before the creator died", accepted, []Member{gone(founder("a", going(abc)), MemberSuspect)},
 			FormFound, "says a"},
 		{"late, when all others have long founded", accepted, []Member{in("a", "red")}, FormFound, "says a"},
-		{"kept go", FormationSelf{Node: "a", Formation: going(abc)}, nil, FormFound, "red"},
-		{"founded", FormationSelf{Node: "a", Expect: 3, Cluster: "red"}, []Member{fresh("b"), fresh("c")},
+		{"kept go", Member{Node: "a", Formation: going(abc)}, nil, FormFound, "red"},
+		{"founded", Member{Node: "a", Expect: 3, Cluster: "red"}, []Member{fresh("b"), fresh("c")},
 			FormJoin, "red"},
-		{"damaged", FormationSelf{Node: "a", Cluster: "blue", Formation: &abc}, nil, FormWait, "damaged"},
-		{"damaged too", FormationSelf{Node: "a", Formation: &Formation{}}, nil, FormWait, "damaged"},
+		{"damaged", Member{Node: "a", Cluster: "blue", Formation: &abc}, nil, FormWait, "damaged"},
+		{"damaged too", Member{Node: "a", Formation: &Formation{}}, nil, FormWait, "damaged"},
 	} {
 		step := Form(c.self, c.members)
 		if step.Action != c.want || !strings.Contains(step.Why, c.says) {
@@ -131,12 +131,12 @@ type village struct {
 
 // villager is a node: its disk, and its process if it runs.
 type villager struct {
-	FormationSelf // on disk
-	up            bool
-	said          Member // its announcement
-	version       int    // of said
-	heard         map[string]hearsay
-	settled       bool // it belongs to an existing cluster, and knows it
+	Member  // on disk
+	up      bool
+	said    Member // its announcement
+	version int    // of said
+	heard   map[string]hearsay
+	settled bool // it belongs to an existing cluster, and knows it
 }
 
 type hearsay struct {
@@ -148,7 +148,7 @@ func newVillage(t *testing.T, seed uint64, nodes, expect int) *village {
 	v := &village{t: t, rand: rand.New(rand.NewPCG(seed, 7)), expect: expect, cut: map[[2]string]bool{},
 		went: map[string]*Formation{}, emptied: map[string]bool{}}
 	for i := range nodes {
-		v.nodes = append(v.nodes, &villager{FormationSelf: FormationSelf{Node: string(rune('a' + i)), Expect: expect}})
+		v.nodes = append(v.nodes, &villager{Member: Member{Node: string(rune('a' + i)), Expect: expect}})
 	}
 	return v
 }
@@ -209,7 +209,7 @@ func (v *village) act(n *villager, mayCrash bool) {
 	for _, h := range n.heard {
 		members = append(members, h.Member)
 	}
-	step := Form(n.FormationSelf, members)
+	step := Form(n.Member, members)
 	if step.Action == FormWait {
 		return
 	}

@@ -9,11 +9,11 @@ import (
 
 // formationView is the input of Form, indexed.
 type formationView struct {
-	self   *FormationSelf
+	self   *Member
 	others map[string]*Member // by id, in any state
 }
 
-func newFormationView(self *FormationSelf, members []Member) *formationView {
+func newFormationView(self *Member, members []Member) *formationView {
 	v := &formationView{self: self, others: make(map[string]*Member, len(members))}
 	for i := range members {
 		if m := &members[i]; m.Node != self.Node {

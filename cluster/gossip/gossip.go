@@ -67,7 +67,7 @@ func (c Config) start(ctx context.Context) (*Gossip, error) {
 		return nil, fmt.Errorf("cluster-key: gossip on %s leaves this machine, so it needs a key: "+
 			"give --cluster-key FILE, or --insecure if nobody else can reach that network", c.Addr)
 	}
-	self, err := c.selfMeta(&address)
+	self, err := c.self(&address)
 	if err != nil {
 		return nil, err
 	}
@@ -124,14 +124,14 @@ func (g *Gossip) Members() []Member { return g.callbacks.members.list() }
 func (g *Gossip) SetCluster(id string) error {
 	g.announce.Lock()
 	defer g.announce.Unlock()
-	self := g.callbacks.members.selfMeta()
-	if self.cluster == id {
+	self := g.callbacks.members.own()
+	if self.Cluster == id {
 		return nil
 	}
-	if self.cluster != "" || id == "" {
-		return fmt.Errorf("gossip: this node belongs to cluster %q and cannot join %q", self.cluster, id)
+	if self.Cluster != "" || id == "" {
+		return fmt.Errorf("gossip: this node belongs to cluster %q and cannot join %q", self.Cluster, id)
 	}
-	self.cluster = id
+	self.Cluster = id
 	return g.become(self)
 }
 
@@ -141,12 +141,12 @@ func (g *Gossip) SetCluster(id string) error {
 func (g *Gossip) Announce(f Formation) error {
 	g.announce.Lock()
 	defer g.announce.Unlock()
-	self := g.callbacks.members.selfMeta()
-	if foreign(self.cluster, f.Cluster) {
-		return fmt.Errorf("gossip: this node belongs to cluster %q and cannot found %q", self.cluster, f.Cluster)
+	self := g.callbacks.members.own()
+	if foreign(self.Cluster, f.Cluster) {
+		return fmt.Errorf("gossip: this node belongs to cluster %q and cannot found %q", self.Cluster, f.Cluster)
 	}
 	f.Founders = slices.Clone(f.Founders)
-	self.cluster, self.formation = f.Cluster, &f
+	self.Cluster, self.Formation = f.Cluster, &f
 	return g.become(self)
 }
 
@@ -168,8 +168,8 @@ func (g *Gossip) leave() {
 	g.running.Wait()
 	g.announce.Lock()
 	defer g.announce.Unlock()
-	self := g.callbacks.members.selfMeta()
-	self.leaving = true
+	self := g.callbacks.members.own()
+	self.State = MemberLeft
 	_ = g.become(self) // what was announced before has been checked
 	if err := g.list.Leave(announceWait); err != nil {
 		g.config.Logger.Debug("gossip: no node received our leave message", "error", err)
@@ -179,7 +179,7 @@ func (g *Gossip) leave() {
 
 // become changes the meta of this node, unless it cannot be encoded. The caller holds announce, because memberlist
 // allows one change at a time.
-func (g *Gossip) become(self meta) error {
+func (g *Gossip) become(self Member) error {
 	if _, err := self.encode(); err != nil {
 		return err
 	}

@@ -38,7 +38,7 @@ func TestMain(m *testing.M) {
 }
 
 func gossipConfig(node string, seeds ...*Gossip) Config {
-	c := Config{Addr: "127.0.0.1:0", Node: node, PeerAddr: "127.0.0.1:7401", APIAddr: "127.0.0.1:7400",
+	c := Config{Addr: "127.0.0.1:0", Member: Member{Node: node, PeerAddr: "127.0.0.1:7401", APIAddr: "127.0.0.1:7400"},
 		Registered: func() []string { return nil }, OnChange: func() {}, Streams: 64, OnRefused: func(string) {},
 		Hints: NewHints(16), Logger: slog.New(slog.DiscardHandler), pace: gossipPace}
 	for _, seed := range seeds {
@@ -181,7 +181,7 @@ func TestHintsOfAnotherClusterAreNotTaken(t *testing.T) {
 	for _, cluster := range []string{"blue", ""} {
 		config := gossipConfig("a")
 		config.Cluster = cluster
-		c := newCallbacks(&config, meta{cluster: cluster})
+		c := newCallbacks(&config, Member{Cluster: cluster})
 		c.NotifyMsg(encodeHints("red", []Hint{{1, 1, "b"}}))
 		c.MergeRemoteState(encodeHints("red", []Hint{{2, 1, "b"}}), true)
 		c.NotifyMsg(encodeHints("", []Hint{{3, 1, "b"}}))
@@ -193,7 +193,7 @@ func TestHintsOfAnotherClusterAreNotTaken(t *testing.T) {
 
 func TestAHintThatIsNewsIsToldOnOnce(t *testing.T) {
 	config := gossipConfig("a")
-	c := newCallbacks(&config, meta{cluster: "red"})
+	c := newCallbacks(&config, Member{Cluster: "red"})
 	message := encodeHints("red", []Hint{{1, 5, "b"}})
 	c.NotifyMsg(message)
 	if told := c.GetBroadcasts(2, 1400); len(told) != 1 || !bytes.Equal(told[0], message) {
@@ -236,12 +236,12 @@ func TestNodesOfAnotherClusterAreRefused(t *testing.T) {
 
 func TestOneWhoJoinsAClusterNoLongerSeesAnother(t *testing.T) {
 	config := gossipConfig("a")
-	c := newCallbacks(&config, meta{})
+	c := newCallbacks(&config, Member{})
 	for _, cluster := range []string{"", "red", "blue"} {
-		told, _ := (&meta{cluster: cluster}).encode()
+		told, _ := (&Member{Cluster: cluster}).encode()
 		c.NotifyJoin(&memberlist.Node{Name: "in " + cluster, Meta: told})
 	}
-	c.members.become(meta{cluster: "red"})
+	c.members.become(Member{Cluster: "red"})
 	for _, member := range c.members.list() {
 		if member.Cluster == "blue" {
 			t.Errorf("still listed: %+v", member)
@@ -488,12 +488,12 @@ func TestAnAdvertisedHostTakesThePlaceOfSpecificAddresses(t *testing.T) {
 func TestThreeNodesFoundAClusterAndAFourthJoinsIt(t *testing.T) {
 	inBubble(t, func(t *testing.T, n *memoryNet) {
 		var nodes []*Gossip
-		selves := map[string]*FormationSelf{}
+		selves := map[string]*Member{}
 		add := func(node string) {
 			config := n.config(node, nodes...)
 			config.Expect = 3
 			nodes = append(nodes, startGossip(t, config))
-			selves[node] = &FormationSelf{Node: node, Expect: 3}
+			selves[node] = &Member{Node: node, Expect: 3}
 		}
 		act := func(g *Gossip) (done bool) {
 			self := selves[g.config.Node]
@@ -556,8 +556,8 @@ func TestThreeNodesFoundAClusterAndAFourthJoinsIt(t *testing.T) {
 
 func TestWhatIsNotOfANodeOfOursIsKeptOut(t *testing.T) {
 	config := gossipConfig("a")
-	c := newCallbacks(&config, meta{cluster: "red"})
-	good, _ := (&meta{cluster: "red"}).encode()
+	c := newCallbacks(&config, Member{Cluster: "red"})
+	good, _ := (&Member{Cluster: "red"}).encode()
 	for name, node := range map[string]*memberlist.Node{
 		"no meta":      {Name: "b"},
 		"foreign meta": {Name: "b", Meta: []byte("hello")},

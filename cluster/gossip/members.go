@@ -47,7 +47,7 @@ const rememberGone = time.Hour
 // memberlist's lock: nothing here may call memberlist.
 type members struct {
 	mu      sync.Mutex
-	self    meta
+	self    Member
 	byNode  map[string]memberEntry
 	changed chan struct{} // holds one signal; never blocks
 }
@@ -58,7 +58,7 @@ type memberEntry struct {
 	goneAt time.Time // zero if it answers
 }
 
-func newMembers(self meta) *members {
+func newMembers(self Member) *members {
 	return &members{self: self, byNode: map[string]memberEntry{}, changed: make(chan struct{}, 1)}
 }
 
@@ -70,15 +70,10 @@ func (m *members) put(n *memberlist.Node) {
 	}
 	ip, _ := netip.AddrFromSlice(n.Addr)
 	addr := netip.AddrPortFrom(ip.Unmap(), n.Port)
-	state := MemberAlive
-	if told.leaving {
-		state = MemberLeft
-	}
+	told.Node, told.GossipAddr = n.Name, addr.String()
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.byNode[n.Name] = memberEntry{addr: addr, Member: Member{Node: n.Name, Cluster: told.cluster, Zone: told.zone,
-		Version: told.version, GossipAddr: addr.String(), PeerAddr: told.peerAddr, APIAddr: told.apiAddr, State: state,
-		Expect: told.expect, Formation: told.formation}}
+	m.byNode[n.Name] = memberEntry{Member: told, addr: addr}
 	m.signal()
 }
 
@@ -100,10 +95,10 @@ func (m *members) gone(node string) {
 
 // admits reports whether a node with this meta may be listed: nodes of another cluster may not. If the node was listed
 // before it joined another cluster, admits removes it.
-func (m *members) admits(node string, told meta) bool {
+func (m *members) admits(node string, told Member) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if !foreign(m.self.cluster, told.cluster) {
+	if !foreign(m.self.Cluster, told.Cluster) {
 		return true
 	}
 	if _, listed := m.byNode[node]; listed {
@@ -114,12 +109,12 @@ func (m *members) admits(node string, told meta) bool {
 }
 
 // become replaces the meta of this node. Once it is in a cluster, nodes of other clusters are removed from the list.
-func (m *members) become(self meta) {
+func (m *members) become(self Member) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.self = self
 	for node, entry := range m.byNode {
-		if foreign(self.cluster, entry.Cluster) {
+		if foreign(self.Cluster, entry.Cluster) {
 			delete(m.byNode, node)
 		}
 	}
@@ -165,7 +160,7 @@ func (m *members) answering() map[netip.AddrPort]bool {
 	return found
 }
 
-func (m *members) selfMeta() meta {
+func (m *members) own() Member {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.self

@@ -28,40 +28,27 @@ const expectMax = 1 << 16
 // textBytesMax bounds each text in gossip. Host names have at most 253 bytes, and a port follows.
 const textBytesMax = 260
 
-// meta is what a node announces about itself to all others. Its id travels separately, as memberlist's name of the
-// node.
-type meta struct {
-	leaving  bool
-	cluster  string // "" if in no cluster yet
-	peerAddr string
-	apiAddr  string
-	zone     string
-	version  string
-
-	expect    int        // number of nodes to found a cluster with; 0 if it only joins
-	formation *Formation // of cluster; may be nil
-}
-
-// encode returns {format byte, flags byte, cluster, peer address, API address, zone, version, expected nodes uvarint,
-// formation}, each text as its length and its bytes. It fails if that is more than memberlist carries, because
-// memberlist would panic.
-func (m *meta) encode() ([]byte, error) {
+// encode returns the meta of a node: what it announces about itself to all others. It is {format byte, flags byte,
+// cluster, peer address, API address, zone, version, expected nodes uvarint, formation}, each text as its length and
+// its bytes. Id and gossip address travel separately, as memberlist's. encode fails if the meta is longer than
+// memberlist carries, because memberlist would panic.
+func (m *Member) encode() ([]byte, error) {
 	for _, text := range m.texts() {
 		if !isText(*text) {
 			return nil, fmt.Errorf("gossip: %.80q is longer than %d bytes or not plain text", *text, textBytesMax)
 		}
 	}
-	if m.expect < 0 || m.expect > expectMax {
-		return nil, fmt.Errorf("bootstrap-expect: %d is not between 0 and %d", m.expect, expectMax)
+	if m.Expect < 0 || m.Expect > expectMax {
+		return nil, fmt.Errorf("bootstrap-expect: %d is not between 0 and %d", m.Expect, expectMax)
 	}
-	f := m.formation
+	f := m.Formation
 	if f != nil {
-		if err := f.check(m.cluster); err != nil {
+		if err := f.check(m.Cluster); err != nil {
 			return nil, err
 		}
 	}
 	c := codec.Writer([]byte{metaFormat,
-		flagIf(m.leaving, metaLeaving) | flagIf(f != nil, metaForming) | flagIf(f != nil && f.Go, metaGo)})
+		flagIf(m.State == MemberLeft, metaLeaving) | flagIf(f != nil, metaForming) | flagIf(f != nil && f.Go, metaGo)})
 	m.code(&c)
 	b := c.Written()
 	switch {
@@ -80,44 +67,47 @@ func (m *meta) encode() ([]byte, error) {
 var errMetaCut = errors.New("gossip: the announcement is cut short or malformed")
 
 // decodeMeta reads the output of encode, and the known part of later formats.
-func decodeMeta(b []byte) (meta, error) {
+func decodeMeta(b []byte) (Member, error) {
 	if len(b) < 2 || b[0] == 0 {
-		return meta{}, errors.New("gossip: the announcement is not that of a stint node")
+		return Member{}, errors.New("gossip: the announcement is not that of a stint node")
 	}
 	flags := b[1]
-	m := meta{leaving: flags&metaLeaving != 0}
+	m := Member{State: MemberAlive}
+	if flags&metaLeaving != 0 {
+		m.State = MemberLeft
+	}
 	if flags&metaForming != 0 {
-		m.formation = &Formation{Go: flags&metaGo != 0}
+		m.Formation = &Formation{Go: flags&metaGo != 0}
 	}
 	c := codec.Reader(string(b[2:]))
 	if m.code(&c); c.Failed() {
-		return meta{}, errMetaCut
+		return Member{}, errMetaCut
 	}
-	if f := m.formation; f != nil {
-		f.Cluster = m.cluster
-		if err := f.check(m.cluster); err != nil {
-			return meta{}, err
+	if f := m.Formation; f != nil {
+		f.Cluster = m.Cluster
+		if err := f.check(m.Cluster); err != nil {
+			return Member{}, err
 		}
 	}
 	if b[0] <= metaFormat && !c.Whole() {
-		return meta{}, fmt.Errorf("gossip: the announcement has %d bytes too many", c.Left())
+		return Member{}, fmt.Errorf("gossip: the announcement has %d bytes too many", c.Left())
 	}
 	return m, nil
 }
 
 // texts lists the texts in their order.
-func (m *meta) texts() []*string {
-	return []*string{&m.cluster, &m.peerAddr, &m.apiAddr, &m.zone, &m.version}
+func (m *Member) texts() []*string {
+	return []*string{&m.Cluster, &m.PeerAddr, &m.APIAddr, &m.Zone, &m.Version}
 }
 
 // code is one pass over what follows the flags.
-func (m *meta) code(c *codec.Codec) {
+func (m *Member) code(c *codec.Codec) {
 	for _, text := range m.texts() {
 		codeText(c, text)
 	}
-	codec.Uint(c, &m.expect, expectMax)
-	if m.formation != nil {
-		m.formation.code(c)
+	codec.Uint(c, &m.Expect, expectMax)
+	if m.Formation != nil {
+		m.Formation.code(c)
 	}
 }
 

@@ -10,8 +10,8 @@ import (
 	"github.com/stint-io/stint/shard/codec"
 )
 
-var sampleMeta = meta{leaving: true, cluster: "c1", peerAddr: "node-1:7401", apiAddr: "[::1]:7400", zone: "z",
-	version: "1.2", expect: 3, formation: &Formation{Cluster: "c1", Founders: []string{"node-1", "node-2", "north"},
+var sampleMeta = Member{State: MemberLeft, Cluster: "c1", PeerAddr: "node-1:7401", APIAddr: "[::1]:7400", Zone: "z",
+	Version: "1.2", Expect: 3, Formation: &Formation{Cluster: "c1", Founders: []string{"node-1", "node-2", "north"},
 		Shards: 300, Replicas: 3, Go: true}}
 
 func TestMetaComesBackAndDamageIsRefused(t *testing.T) {
@@ -41,18 +41,18 @@ func TestMetaGoldenBytes(t *testing.T) {
 }
 
 func TestMetaWithAFormationThatCannotBeIsRefused(t *testing.T) {
-	for name, change := range map[string]func(*meta){
-		"of another cluster": func(m *meta) { m.cluster = "c2" },
-		"of no cluster":      func(m *meta) { m.cluster, m.formation.Cluster = "", "" },
-		"without founders":   func(m *meta) { m.formation.Founders = nil },
-		"not sorted":         func(m *meta) { m.formation.Founders = []string{"b", "a"} },
-		"one twice":          func(m *meta) { m.formation.Founders = []string{"a", "a"} },
-		"a long founder":     func(m *meta) { m.formation.Founders = []string{longText} },
-		"negative replicas":  func(m *meta) { m.formation.Replicas = -1 },
-		"nobody expected":    func(m *meta) { m.expect = -1 },
+	for name, change := range map[string]func(*Member){
+		"of another cluster": func(m *Member) { m.Cluster = "c2" },
+		"of no cluster":      func(m *Member) { m.Cluster, m.Formation.Cluster = "", "" },
+		"without founders":   func(m *Member) { m.Formation.Founders = nil },
+		"not sorted":         func(m *Member) { m.Formation.Founders = []string{"b", "a"} },
+		"one twice":          func(m *Member) { m.Formation.Founders = []string{"a", "a"} },
+		"a long founder":     func(m *Member) { m.Formation.Founders = []string{longText} },
+		"negative replicas":  func(m *Member) { m.Formation.Replicas = -1 },
+		"nobody expected":    func(m *Member) { m.Expect = -1 },
 	} {
-		m, f := sampleMeta, *sampleMeta.formation
-		m.formation = &f
+		m, f := sampleMeta, *sampleMeta.Formation
+		m.Formation = &f
 		change(&m)
 		if _, err := m.encode(); err == nil {
 			t.Errorf("%s: encoded", name)
@@ -66,7 +66,7 @@ func TestMetaWithAFormationThatCannotBeIsRefused(t *testing.T) {
 		"nobody":                      "\x03\x01\x01\x00",
 	} {
 		if m, err := decodeMeta([]byte("\x02\x02\x02c1\x00\x00\x00\x00" + tail)); err == nil {
-			t.Errorf("%s: read as %+v", name, m.formation)
+			t.Errorf("%s: read as %+v", name, m.Formation)
 		}
 	}
 }
@@ -74,11 +74,11 @@ func TestMetaWithAFormationThatCannotBeIsRefused(t *testing.T) {
 // Node ids are host names, or 16 hexadecimal digits.
 func TestMetaHasRoomForTheFoundersOfAnyClusterThatIsFoundedAtOnce(t *testing.T) {
 	for pattern, many := range map[string]int{"stint-%d.stint.production.svc.example.com": 9, "%016x": 9} {
-		m := meta{cluster: "0123456789abcdef0123456789abcdef", peerAddr: fmt.Sprintf(pattern, 1) + ":7401",
-			apiAddr: fmt.Sprintf(pattern, 1) + ":7400", zone: "eu-central-1a", version: "1.2.3", expect: many}
-		m.formation = &Formation{Cluster: m.cluster, Shards: 256, Replicas: 3}
+		m := Member{Cluster: "0123456789abcdef0123456789abcdef", PeerAddr: fmt.Sprintf(pattern, 1) + ":7401",
+			APIAddr: fmt.Sprintf(pattern, 1) + ":7400", Zone: "eu-central-1a", Version: "1.2.3", Expect: many}
+		m.Formation = &Formation{Cluster: m.Cluster, Shards: 256, Replicas: 3}
 		for i := range many {
-			m.formation.Founders = append(m.formation.Founders, fmt.Sprintf(pattern, i))
+			m.Formation.Founders = append(m.Formation.Founders, fmt.Sprintf(pattern, i))
 		}
 		if _, err := m.encode(); err != nil {
 			t.Error(err)
@@ -97,19 +97,19 @@ func TestMetaOfALaterVersionIsReadAsFarAsKnown(t *testing.T) {
 
 func TestMetaThatCannotTravelIsRefused(t *testing.T) {
 	host := strings.Repeat("h", 250)
-	for name, m := range map[string]meta{
-		"too long together": {peerAddr: host, apiAddr: host, zone: strings.Repeat("z", 20)},
-		"one text too long": {zone: strings.Repeat("z", textBytesMax+1)},
-		"control character": {zone: "\x1b[31m"},
-		"not UTF-8":         {version: "\xff"},
+	for name, m := range map[string]Member{
+		"too long together": {PeerAddr: host, APIAddr: host, Zone: strings.Repeat("z", 20)},
+		"one text too long": {Zone: strings.Repeat("z", textBytesMax+1)},
+		"control character": {Zone: "\x1b[31m"},
+		"not UTF-8":         {Version: "\xff"},
 	} {
 		if _, err := m.encode(); err == nil {
 			t.Errorf("%s: encoded", name)
 		}
 	}
-	many := meta{cluster: "c1", formation: &Formation{Cluster: "c1"}}
+	many := Member{Cluster: "c1", Formation: &Formation{Cluster: "c1"}}
 	for i := range 10 {
-		many.formation.Founders = append(many.formation.Founders, fmt.Sprint(i)+longText[:60])
+		many.Formation.Founders = append(many.Formation.Founders, fmt.Sprint(i)+longText[:60])
 	}
 	if _, err := many.encode(); err == nil || !strings.Contains(err.Error(), "10 founders") {
 		t.Errorf("too many founders: %v", err)

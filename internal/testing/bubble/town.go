@@ -50,9 +50,7 @@ func (t *Town) heard(r *Resident) []*Resident {
 func (t *Town) MoveIn(c gossip.Config, pace time.Duration) *Resident {
 	r := &Resident{town: t, config: c, keys: c.Keys, stop: make(chan struct{}), view: make(map[string]gossip.Member),
 		lastly: make(map[string]time.Time), owners: make(map[shard.ID]gossip.Hint), changed: make(chan struct{}, 1),
-		self: gossip.Member{Node: c.Node, Cluster: c.Cluster, Zone: c.Zone, Version: c.Version, GossipAddr: c.Addr,
-			PeerAddr: c.PeerAddr, APIAddr: c.APIAddr, State: gossip.MemberAlive, Expect: c.Expect,
-			Formation: c.Formation}}
+		self: c.Member}
 	t.mu.Lock()
 	t.forget(c.Node, c.Addr)
 	t.residents = append(t.residents, r)
