@@ -113,7 +113,7 @@ func (s SlotState) String() string {
 // slotElsewhere refuses a request for a key of a slot that this shard does not own now. Nothing was counted. It costs
 // nothing as long as the shard has all slots and no record of any.
 func (b *batch) slotElsewhere(at slot.ID) *Error {
-	if !b.slotted && b.at.Slots == nil || b.slotted && b.isPlainlyOwned(at) {
+	if !b.slotted && b.at.Slots == nil || b.slotted && plainlyOwned(b.view, at) {
 		return nil
 	}
 	status, unread := b.statusOf(at)
@@ -135,10 +135,10 @@ func (b *batch) slotElsewhere(at slot.ID) *Error {
 	return nil
 }
 
-// isPlainlyOwned reports whether a slot has a record that says SlotOwned, as nearly all slots of a grown cluster have,
-// without the rest of it: each request asks.
-func (b *batch) isPlainlyOwned(at slot.ID) bool {
-	r, found := b.view.Lookup(slotKey(at))
+// plainlyOwned reports whether a slot has a record that says SlotOwned, as nearly all slots of a grown cluster have. It
+// does not decode the rest: each request asks.
+func plainlyOwned(records Records, at slot.ID) bool {
+	r, found := records.Lookup(slotKey(at))
 	return found && len(r.Value) > 1 && r.Value[0] == recordFormat && SlotState(r.Value[1]) == SlotOwned
 }
 
