@@ -9,7 +9,7 @@ import (
 
 type shardsCommand struct {
 	Shards uint32        `arg:"" optional:"" help:"How many shards are to share all keys: 1 to 256. Default: only show them."`
-	Wait   time.Duration `help:"How long to wait until they do; 0: not at all." default:"10m"`
+	Wait   time.Duration `help:"How long to wait until they do; 0: not at all." default:"1h"`
 	asking
 }
 

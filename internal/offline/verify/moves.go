@@ -28,8 +28,8 @@ type Moves struct {
 }
 
 const (
-	// movesPatience bounds how long the slots may take until the wanted shards share them.
-	movesPatience = 10 * time.Minute
+	// movesPatience bounds how long the slots may take until the wanted shards share them. They leave time for callers.
+	movesPatience = time.Hour
 	// movesLook is the time between two looks at them, and between two tries to ask.
 	movesLook = 200 * time.Millisecond
 	// movesCall bounds one call.
