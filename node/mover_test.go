@@ -81,24 +81,29 @@ func TestANumberOfShardsThatComesLateIsRefused(t *testing.T) {
 	})
 }
 
-// evenOver awaits that as many shards share all slots, as each node knows.
+// evenOver awaits that as many shards share all slots, as each node knows. It waits as long as slots move.
 func (c *trio) evenOver(shards uint32) {
 	c.t.Helper()
-	await.Until(c.t, fmt.Sprint("slots on ", shards, " shards"), func() bool {
-		for _, n := range c.nodes {
-			t := n.view.newestTable()
-			if t.Shards < shards || t.WantedShards() != shards {
+	for what := fmt.Sprint("slots on ", shards, " shards"); !c.isEvenOver(shards); {
+		before := c.nodes[0].view.newestTable()
+		await.Until(c.t, what, func() bool { return c.isEvenOver(shards) || c.nodes[0].view.newestTable() != before })
+	}
+}
+
+func (c *trio) isEvenOver(shards uint32) bool {
+	for _, n := range c.nodes {
+		t := n.view.newestTable()
+		if t.Shards < shards || t.WantedShards() != shards {
+			return false
+		}
+		for id := range t.Shards {
+			if owned := t.Slots.Owned(id); len(t.Moves) > 0 || id < shards && owned < slot.Count/int(shards) ||
+				id >= shards && owned > 0 {
 				return false
 			}
-			for id := range t.Shards {
-				if owned := t.Slots.Owned(id); len(t.Moves) > 0 || id < shards && owned < slot.Count/int(shards) ||
-					id >= shards && owned > 0 {
-					return false
-				}
-			}
 		}
-		return true
-	})
+	}
+	return true
 }
 
 // TestALaterGroupIsFoundedByItsNodes: it has an owner on each of its nodes' say, and all of its replicas are in it.
