@@ -215,7 +215,11 @@ func (w *world) doPause(f fault) {
 
 func (w *world) doStep(f fault) {
 	m := w.victim(f.whom)
-	by := time.Duration((f.size - 0.5) * 6 * float64(time.Second))
+	most := 3 * time.Second
+	if w.plan.moves() { // and settleSlots waits until the times of shards agree
+		most = 600 * time.Millisecond
+	}
+	by := time.Duration((f.size - 0.5) * 2 * float64(most))
 	m.clock.Step(by)
 	w.pause(3 * f.long)
 	m.clock.Step(-by)

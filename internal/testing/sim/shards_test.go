@@ -203,8 +203,8 @@ func (w *world) settleSlots() {
 	for _, r := range w.runners {
 		r.cancelAll()
 	}
-	// Shards that were opened by clocks that were wrong may be a second apart, and a slot is frozen at 300 ms at most: by
-	// 500 ppm that takes 24 minutes.
+	// Shards that were opened by clocks that were wrong may be 1.2 s apart (doStep), and a slot is frozen at 300 ms at
+	// most: by 500 ppm that takes 30 minutes.
 	const within = 40 * time.Minute
 	ended := time.Now()
 	err := w.awaitStatus(ended.Add(within), func(s *stintv1.StatusResponse) error {
