@@ -71,6 +71,9 @@ func TestANodeThatHangsIsLeft(t *testing.T) {
 		settle()
 		n.Cut("a", "client")
 		settle()
+		if !c.owners.shuns("http://a") {
+			t.Error("the silent node would be asked about the keys that it owns")
+		}
 		if took := settle(); took > 0 || nodes["b"].asked != 2 {
 			t.Errorf("the second call took %v, and %d calls reached the node that lives", took, nodes["b"].asked)
 		}
