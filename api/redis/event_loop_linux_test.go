@@ -24,12 +24,12 @@ func resting(s *Server) (n int) {
 	return n
 }
 
-// restingClient is a client whose connection rests.
+// restingClient is a client whose connection rests, and whose round has ended: its reply is written before it ends.
 func restingClient(t *testing.T, s *Server) *client {
 	before := resting(s)
 	c := dialTCP(t, s)
 	wants(t, c, "GET x", "") // a key tells that the table is known
-	await.Until(t, "the connection rests", func() bool { return resting(s) > before })
+	await.Until(t, "the connection rests", func() bool { return resting(s) > before && len(connOf(s, c).free) == 1 })
 	return c
 }
 
