@@ -151,8 +151,11 @@ func (l *leads) chainFrom(from string) []handover {
 // mayPass reports whether a group may get another lead.
 func (l *leads) mayPass(group int, to string) bool {
 	g := &l.p.t.Groups[group]
-	if !l.isBusy(g) || !l.all {
-		return l.isBusy(g) || l.all
+	switch {
+	case !l.isBusy(g):
+		return l.all
+	case !l.all:
+		return true
 	}
 	_, former := l.count(g.Lead)
 	_, next := l.count(to)
