@@ -52,6 +52,7 @@ func sum(a, b uint64) uint64 { return min(a+b, maxUnits) }
 // less returns a - b, at least 0.
 func less(a, b uint64) uint64 { return a - min(a, b) }
 
+// gcd returns the greatest common divisor; that of a and 0 is a, from which stepOf starts.
 func gcd(a, b uint64) uint64 {
 	for b != 0 {
 		a, b = b, a%b

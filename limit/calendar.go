@@ -193,6 +193,7 @@ func (c *Cycle) clockEnd(start, step int64) int64 {
 	}
 }
 
+// dayNumber returns the number of days from 1970-01-01 to a date. Month 13 is January of the next year.
 func dayNumber(year int, month time.Month, day int) int64 {
 	return floorDiv(time.Date(year, month, day, 0, 0, 0, 0, time.UTC).Unix(), daySeconds)
 }

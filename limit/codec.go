@@ -145,6 +145,7 @@ func DecodeLimit(b []byte, like Limit) (Limit, []byte, error) {
 	return l, d.rest, nil
 }
 
+// cycle reads a Cycle, and returns like if the two are equal.
 func (d *decoder) cycle(like *Cycle) *Cycle {
 	var likely Cycle
 	if like != nil {
@@ -163,6 +164,8 @@ func (d *decoder) cycle(like *Cycle) *Cycle {
 	return new(c)
 }
 
+// zone reads a Zone by its name, and returns like if it has that name. It refuses the empty name: LoadZone takes it for
+// UTC, but AppendLimit writes "UTC".
 func (d *decoder) zone(like *Zone) *Zone {
 	length := d.number("length of time_zone", maxZoneName)
 	if uint64(len(d.rest)) < length {
@@ -187,10 +190,11 @@ func (d *decoder) zone(like *Zone) *Zone {
 
 // decoder reads numbers until the first error and keeps that error.
 type decoder struct {
-	rest []byte
-	err  error
+	rest []byte // not read yet
+	err  error  // once set, number returns 0
 }
 
+// number reads a varint that is at most most. name is for the error.
 func (d *decoder) number(name string, most uint64) uint64 {
 	if d.err != nil {
 		return 0

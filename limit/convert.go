@@ -86,6 +86,8 @@ func convertWindow(old Limit, s State, new Limit, now Time) State {
 	return s
 }
 
+// convertLog puts each hit into the new bucket of the latest instant that it may have had: the end of its old bucket,
+// or now. Hits that meet become one.
 func convertLog(old Limit, s State, new Limit, now Time) State {
 	if s.B == 0 {
 		return State{}
@@ -109,6 +111,8 @@ func convertLog(old Limit, s State, new Limit, now Time) State {
 	return counterOf(new, now).settle(new, converted, now)
 }
 
+// convertRate converts the missing parts. If nothing is missing, and the old State does not tell whether it was used,
+// as of GCRA or of a bucket with Initial = Quota, the new bucket counts as never used.
 func convertRate(old Limit, s State, new Limit, now Time) State {
 	missing := s.A
 	if old.Algorithm == GCRA {

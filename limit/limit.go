@@ -99,9 +99,9 @@ func (l Limit) hasRate() bool { return l.Algorithm == TokenBucket || l.Algorithm
 //
 // The meaning of the fields depends on the algorithm: see its file.
 type State struct {
-	T      Time
-	A, B   uint64
-	Points []Point
+	T      Time    // an instant, possibly after MaxTime
+	A, B   uint64  // units, parts of them (rate.go), an instant, or flags: at most 2^62
+	Points []Point // of logs and buckets only: instants before T, oldest first; other States may share the array
 }
 
 // Point is a number of units counted at one instant (SlidingLog) or in one bucket (SlidingBuckets).
@@ -112,13 +112,16 @@ type Point struct {
 
 // Verdict is the answer of a limit about one request at one instant.
 type Verdict struct {
-	Allowed bool
+	Allowed bool // of Add: the total is within the quota; of Status: always true
 	// Used is after the request if it was counted. A weighted window rounds it up; for buckets and GCRA it is Quota -
 	// Remaining.
-	Used        uint64
-	Remaining   uint64 // Used + Remaining = Quota while Used <= Quota, else 0; rounded down by buckets and GCRA
-	WindowStart Time   // 0 if the algorithm has no window, or none is open
-	// first instant at which nothing counted so far counts any longer (now if nothing does); 0 means never
+	Used      uint64
+	Remaining uint64 // Used + Remaining = Quota while Used <= Quota, else 0; rounded down by buckets and GCRA
+	// WindowStart is the beginning of the open window, or of the one that a hit at now would open. It is 0 for an
+	// algorithm that has no such window, and for FixedWindowFirstHit while none is open.
+	WindowStart Time
+	// ResetAt is the first instant at which nothing counted so far counts any longer: now if nothing does; 0 means
+	// never.
 	ResetAt Time
 	// RetryAfter is the exact wait of a denial until this request would be admitted if no other request spent, or
 	// Never; 0 when allowed.

@@ -10,7 +10,7 @@ import (
 // per is Count / Period reduced. Quota * per fits 62 bits (Validate), so rounding never loses anything.
 
 // rate returns Count / Period in lowest terms. Each division costs as much as the rest of a decision, and most periods
-// are a multiple of their count, so that case is tried first.
+// are a multiple of their count, so that case is tried first. Count must not be 0.
 func (l Limit) rate() (count, per uint64) {
 	if per = uint64(l.Period) / l.Count; per*l.Count == uint64(l.Period) {
 		return 1, per

@@ -166,6 +166,7 @@ func denied(v Verdict, wait Span) Verdict {
 	return v
 }
 
+// counterOf returns the implementation of a limit's algorithm. It panics if that, or now, is outside its range.
 func counterOf(l Limit, now Time) counter {
 	if now < 0 || now > MaxTime {
 		panic(fmt.Sprintf("limit: now is %d, outside 0..%d", now, MaxTime))

@@ -2,6 +2,7 @@ package limit
 
 import "math"
 
+// Bits of B in a State that may contain a Tally: see unlimited.
 const (
 	tallyThere = 1
 	tallyBelow = 2
@@ -40,7 +41,8 @@ func (t Tally) State() State {
 // IsTally reports whether the state of a limit contains a Tally.
 func IsTally(l Limit, s State) bool { return l.Algorithm == Unlimited && s.B&tallyThere != 0 }
 
-// tallyValue accepts every State that can be decoded.
+// tallyValue returns the value of a State with or without a Tally. A distance that Tally.State never writes saturates:
+// DecodeState accepts it.
 func tallyValue(s State) int64 {
 	if s.B&tallyThere == 0 {
 		return int64(s.A)

@@ -12,6 +12,7 @@ package limit
 // A refund puts back the tokens that have not come back on their own since they were taken.
 type tokenBucket struct{}
 
+// settle makes a never-used bucket show the tokens above Initial as missing. Its B stays 0, so it is still never used.
 func (tokenBucket) settle(l Limit, s State, now Time) State {
 	count, per := l.rate()
 	if neverUsed(l, s) {
@@ -27,6 +28,8 @@ func (tokenBucket) settle(l Limit, s State, now Time) State {
 	return State{T: now, A: missing, B: perhapsUsed}
 }
 
+// wait is Never if waiting may not help: a never-used bucket does not fill, and a perhaps used one is only certain to
+// fill to Initial.
 func (tokenBucket) wait(l Limit, s State, cost uint64, _ Time) Span {
 	wait := waitUntilFits(l, s.A, cost)
 	if wait != 0 && (neverUsed(l, s) || s.B == perhapsUsed && cost > l.Initial) {

@@ -19,6 +19,7 @@ func (unlimited) settle(_ Limit, s State, now Time) State {
 
 func (unlimited) wait(Limit, State, uint64, Time) Span { return 0 }
 
+// add saturates at 2^62. It leaves a tally that was set above that as it is.
 func (unlimited) add(_ Limit, s State, units uint64, _ Time) State {
 	if s.B&tallyThere == 0 {
 		return State{A: sum(s.A, units)}

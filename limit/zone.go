@@ -13,7 +13,7 @@ import (
 // Zone is an immutable time zone of the IANA database, made by LoadZone. Two Zones of one name are the same zone, even
 // if they were loaded separately: Limit.Equal compares the names.
 type Zone struct {
-	name     string
+	name     string // identifies the zone in equal and in encoded limits; never ""
 	location *time.Location
 }
 
@@ -89,6 +89,7 @@ func (z *Zone) span(at int64) span {
 	return s
 }
 
+// offset returns how many seconds the zone's clock is ahead of UTC at an instant.
 func (z *Zone) offset(at int64) int64 {
 	_, offset := time.Unix(at, 0).In(z.location).Zone()
 	return int64(offset)
