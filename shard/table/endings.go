@@ -5,15 +5,16 @@ import "github.com/stint-io/stint/limit"
 // endings holds the sums of records by the minute in which they end. So the sum of the records that no replica may have
 // swept yet is found without looking at any record. Nearly all changes are in a recently changed minute.
 type endings struct {
-	near [64]ending // by minute, modulo its length
-	far  map[limit.Time]uint64
+	near [64]ending            // by minute, modulo its length
+	far  map[limit.Time]uint64 // by minute: those that gave way to another in near; nil until one did
 }
 
 type ending struct {
-	minute limit.Time
+	minute limit.Time // in minutes since the Unix epoch
 	sum    uint64
 }
 
+// sumMinute is a minute in microseconds.
 const sumMinute = limit.Time(60e6)
 
 // add adds a record's sum, or removes the record with its negative sum.

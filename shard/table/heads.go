@@ -8,15 +8,15 @@ import "strings"
 
 // headTexts are the heads by their numbers. 0, and a free number, is "".
 type headTexts struct {
-	generation uint64 // as of a part
+	generation uint64 // of the table when they were copied; a Picture may share older ones
 	texts      [256]string
 }
 
 // heads gives heads their numbers.
 type heads struct {
 	texts   *headTexts
-	numbers map[string]byte
-	records [256]int // with the number
+	numbers map[string]byte // of the texts in use, 1 to 255; nil until there is one
+	records [256]int        // that have the number; at 0 it is free
 }
 
 // take counts a record with this key, and returns the number of its head and the rest of the key.

@@ -14,7 +14,7 @@ import (
 type part struct {
 	segments   []*segment
 	records    int
-	generation uint64 // of the list of segments
+	generation uint64 // of the table when the list of segments was copied; each segment has its own
 }
 
 // level returns how many bits of a hash address a segment, at least. There must be a segment.

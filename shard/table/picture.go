@@ -11,11 +11,11 @@ import (
 
 // Picture is a copy of a table at one moment. It never changes.
 type Picture struct {
-	parts   []part
+	parts   []part // segments are shared with the table, which copies them before a change
 	texts   *headTexts
 	sweeper cursor
-	records int
-	sum     uint64
+	records int    // Write checks that it finds so many
+	sum     uint64 // and that they have this sum
 }
 
 // Picture takes a picture of the table. That copies some bytes for each part.

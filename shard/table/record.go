@@ -9,7 +9,7 @@ import (
 // Record is what is stored under a key.
 type Record struct {
 	Value    []byte
-	ForgetAt limit.Time // the record no longer matters from this instant on
+	ForgetAt limit.Time // the record no longer matters from this instant on; limit.Forever: it is never swept
 }
 
 // MaxKeyBytes and MaxRecordBytes bound a record, and with maxRecords what a decoder allocates.

@@ -35,7 +35,7 @@ func PartPlace(part int) uint64 { return uint64(part) << placeBits }
 
 // placed is a record at its place.
 type placed struct {
-	at  uint64
+	at  uint64 // within the part
 	key []byte
 	Record
 }

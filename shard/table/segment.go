@@ -22,7 +22,7 @@ import (
 type segment struct {
 	generation  uint64     // of the table, when the segment was made or copied
 	forgetFirst limit.Time // no record here ends before it; it may be too early, never too late
-	data        []byte
+	data        []byte     // changed in place only in a segment of the table's generation
 	records     uint32
 	weighed     uint32 // bytes that the table counts for the segment
 }
@@ -34,9 +34,9 @@ type spot struct{ stub, body int }
 // beyond the next change of any record.
 type stored struct {
 	spot
-	next spot
-	tag  byte
-	head byte
+	next spot   // of the record after it
+	tag  byte   // as in tagOfHash
+	head byte   // the number of its head; 0: the whole key is in rest
 	rest []byte // of the key, after its head
 	Record
 }
@@ -217,6 +217,7 @@ func (g *segment) resize(s *stored, r Record) (value int) {
 	return s.body + copy(g.data[s.body:], body)
 }
 
+// remove removes the record at s. Its body goes first, since the removal of its stub moves all bodies.
 func (g *segment) remove(s *stored) {
 	g.move(s.next.body, s.body)
 	g.move((s.stub+1)*stubBytes, s.stub*stubBytes)
@@ -242,6 +243,7 @@ func (g *segment) fit() {
 	}
 }
 
+// clone returns a copy that takes the place of g, also in the table's bytes (weighed).
 func (g *segment) clone(generation uint64) *segment {
 	copied := *g
 	copied.generation, copied.data = generation, slices.Clone(g.data)

@@ -35,7 +35,7 @@ type Count func(key string, records, bytes int)
 type Table struct {
 	layout     Layout
 	count      Count
-	parts      []part
+	parts      []part // by number
 	generation uint64 // older ones are shared with a Picture, and copied before they change
 	records    int
 	bytes      int    // of the segments, as last weighed
@@ -198,6 +198,7 @@ func (t *Table) Sweep(segments, records int, now limit.Time) {
 	}
 }
 
+// sweepSegment removes the records of an own segment that have ended at now. Its forgetFirst is then exact.
 func (t *Table) sweepSegment(p *part, g *segment, now limit.Time) {
 	g.forgetFirst = limit.Forever
 	t.staying.clear()
