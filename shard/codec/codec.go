@@ -12,10 +12,10 @@ import (
 //
 // It must not be used concurrently.
 type Codec struct {
-	out     []byte
-	in      string
+	out     []byte // a writer's: what it was given, and what it has written
+	in      string // what a reader has left; "" once it has failed
 	reading bool
-	failed  bool
+	failed  bool // readers only; never reset
 }
 
 // Writer returns a Codec that appends to b.
@@ -108,7 +108,8 @@ func (c *Codec) Text(texts ...*string) {
 	}
 }
 
-// Bytes is Text for bytes, of which a reader takes at most most. An empty slice is read as nil; another one is a copy.
+// Bytes is Text for bytes. A reader fails if there are more than most. It reads an empty slice as nil; another one is a
+// copy.
 func (c *Codec) Bytes(v *[]byte, most int) {
 	if c.reading {
 		n := c.CountTo(0, most)
@@ -147,7 +148,7 @@ func (c *Codec) Count(n int) int {
 	return int(v)
 }
 
-// CountTo is Count, of which a reader takes at most most.
+// CountTo is Count, and a reader fails above most.
 func (c *Codec) CountTo(n, most int) int {
 	if n = c.Count(n); c.reading && n > most {
 		c.Fail()
@@ -197,7 +198,7 @@ func Byte[T ~uint8](c *Codec, v *T) {
 	c.out = append(c.out, byte(*v))
 }
 
-// Uint is Uint64 for other types, none of them negative, of which a reader takes at most most.
+// Uint is Uint64 for other types, which must not be negative. A reader fails above most, which must fit into T.
 func Uint[T ~uint16 | ~uint32 | ~uint64 | ~int | ~int64](c *Codec, v *T, most uint64) {
 	if !c.reading {
 		c.out = binary.AppendUvarint(c.out, uint64(*v))
@@ -221,7 +222,7 @@ func Int[T ~int64](c *Codec, v *T) {
 	*v = T(int64(u>>1) ^ -int64(u&1))
 }
 
-// List is values after their number, of which a reader takes at most most. An empty list is read as nil.
+// List is values after their number. A reader fails if there are more than most. It reads an empty list as nil.
 func List[T any](c *Codec, values *[]T, most int, each func(*T)) {
 	n := c.CountTo(len(*values), most)
 	if c.reading {
