@@ -64,7 +64,8 @@ func (m *Map) MarshalJSON() ([]byte, error) {
 	return json.Marshal(runs)
 }
 
-// UnmarshalJSON reads the output of MarshalJSON. The runs must cover exactly all slots.
+// UnmarshalJSON reads the output of MarshalJSON. The runs must cover exactly all slots. After an error, the
+// Map may have some of them.
 func (m *Map) UnmarshalJSON(b []byte) error {
 	var runs []run
 	if err := json.Unmarshal(b, &runs); err != nil {

@@ -36,7 +36,8 @@ func (s *Set) Or(other *Set) {
 	}
 }
 
-// String returns the set as text: "" if it is empty, "all", or hexadecimal digits.
+// String returns the set as text: "" if it is empty, "all", or 16 hexadecimal digits for each word, in order. It is a
+// part of page tokens, so another version may read it.
 func (s Set) String() string {
 	switch s {
 	case Set{}:
