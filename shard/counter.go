@@ -45,12 +45,12 @@ type countedLimits []counted
 
 // counter is the memory of one policy for one key, while an evaluation works on it.
 type counter struct {
-	key    string // of the record
-	known  bool   // a record existed before the evaluation
-	listed bool   // among the effects
-	copy   bool   // a copy of the one in the batch: nothing of it is written
-	size   int    // of the effect in bytes, roughly
-	limits countedLimits
+	key    string         // of the record
+	known  bool           // a record existed before the evaluation
+	listed bool           // among the effects
+	copy   bool           // a copy of the one in the batch: nothing of it is written, and it has no meters
+	size   int            // of the effect in bytes, roughly
+	limits countedLimits  // in the order in which they began to count, usually the policy's
 	extras *counterExtras // nil if there are none
 	meters meters
 	marks  marks
@@ -132,7 +132,8 @@ func (c *counter) empty() bool {
 // unseen reports whether the counter has no record and will have none unless this request leaves one.
 func (c *counter) unseen() bool { return !c.known && (c.empty() || !c.listed) }
 
-// decode reads a record. It does not copy names that the policy has.
+// decode reads a record into an empty counter with a policy. It does not copy names that the policy has. After an error
+// the counter has some of it.
 func (c *counter) decode(value []byte, names []policy.Limit) error {
 	r := codec.Over(value)
 	var has byte

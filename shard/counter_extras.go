@@ -10,12 +10,12 @@ import (
 
 // counterExtras is the part of a counter besides its limits. The methods that only read it take nil for empty extras.
 type counterExtras struct {
-	holds     []hold    // in order of (expires, name)
-	leasedSum uint64    // of the leases among them
-	sums      []heldSum // of the other holds, one for each limit; nil if not computed
+	holds     []hold    // in order of (expires, name); copies of the counter share them
+	leasedSum uint64    // units of the leases among them
+	sums      []heldSum // of the other holds, by index of counter.limits; nil if not computed
 	ladder    ladder
 	block     limit.Time       // end of a block by hand; 0 if there is none
-	override  *policy.Override // never changed, only replaced; the evaluation never sees an expired one
+	override  *policy.Override // never changed, only replaced; it may have expired until bringUp has ended it
 }
 
 // code is the extras of a counter, which must not be empty: number of holds, each hold, bits for the parts that follow,

@@ -13,8 +13,8 @@ import (
 // decision.
 type ladder struct {
 	failures      uint32     // in a row
-	level         uint32     // blocks so far
-	blockedUntil  limit.Time // by the ladder
+	level         uint32     // blocks so far; 0 under a running block: that of a restore (blockUnknown)
+	blockedUntil  limit.Time // by the ladder; possibly in the past
 	lastViolation limit.Time
 }
 
@@ -46,7 +46,8 @@ func (c *counter) violate(at limit.Time) {
 }
 
 // succeed records a success at an instant: it clears failures, ladder and the ladder's block, or takes the ladder one
-// level down. The time until forgiveness then counts as if the block had been due to end at that instant.
+// level down. The time until forgiveness then counts as if the block had been due to end at that instant, and the
+// next violation blocks at once.
 func (x *counterExtras) succeed(k *policy.Lockout, at limit.Time) {
 	if x == nil {
 		return

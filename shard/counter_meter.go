@@ -49,7 +49,7 @@ type period struct {
 	grace, keep limit.Span // from the end: until it is final, and until it may be forgotten
 	units       uint64     // admitted less given back before it was final
 	credits     uint64     // given back in it, of periods that were final
-	corrections int64      // by hand
+	corrections int64      // by hand: the sum of all
 	revised     limit.Time // of the newest change; it grows with each
 	recovered   bool       // a restore from a backup has lost a part
 	zone        int64      // minutes that the meter's clock was ahead of UTC at the start, less than a day
@@ -133,6 +133,8 @@ func (ms meters) giveBack(c *counter, units uint64, taken, at limit.Time) {
 	}
 }
 
+// lower takes units off the period in which they were taken. If that is final, or no longer kept, they are a credit of
+// the period that is open when they come back.
 func (m *meter) lower(c *counter, units uint64, taken, at limit.Time) {
 	for i := range m.periods {
 		//mutant:closed-period-is-final //mutant:credit-to-any-period //mutant:final-period-changes

@@ -41,6 +41,8 @@ func anyOutdated(c *counter, limits []policy.Limit, now limit.Time) bool {
 	return false
 }
 
+// outdated reports whether a limit that still counts has numbers that neither a tier of the policy nor the key's
+// override gives. A limit that has left the policy keeps its numbers, and is not outdated.
 func (l *counted) outdated(c *counter, now limit.Time) bool {
 	return !l.rests(c, now) && c.policy.Has(l.name) && !c.policy.Gives(l.name, &l.limit, c.override())
 }

@@ -35,8 +35,8 @@ type marks []byte
 // mark is one of them. The name shares the memory of the marks.
 type mark struct {
 	limit        string
-	units        uint64
-	starts, ends limit.Time
+	units        uint64     // the threshold in units, also of a share of the quota
+	starts, ends limit.Time // of the window; limit.Forever if it never ends, and it then starts at 0
 }
 
 func (m *mark) code(c *codec.Codec) {
@@ -210,7 +210,8 @@ func (ch *charge) crossLeased(i int, units uint64, now limit.Time) {
 	ch.crossAll(l, limit.Status(l.Limit, s, now).Used, &after, now) //mutant:lease-crosses-nothing
 }
 
-// crossAll records the thresholds that lie between two uses of a limit. What leases hold is used before and after.
+// crossAll records the thresholds that lie between two uses of a limit. What leases hold is used before and after,
+// and is added to after.Used.
 func (ch *charge) crossAll(l *policy.Limit, before uint64, after *limit.Verdict, now limit.Time) {
 	leased := ch.counter.extras.leased()
 	before, after.Used = before+leased, after.Used+leased

@@ -37,7 +37,7 @@ type Decision struct {
 	// (policy.Policy.DenyCache). RetryAfter counts from the repetition. Of an admission from a lease it is how old the
 	// lease is, at most: DecidedAt, Position and Limits are those of its grant. 0 if decided for this request.
 	Age         limit.Span
-	Position    Position
+	Position    Position   // of the batch; with Index it names what was counted
 	HoldExpires limit.Time // Reserve: when the hold ends if it is not settled; 0 if there is no hold
 
 	// Results of certain operations; nil for all others.
@@ -115,8 +115,8 @@ func (d *Decision) Slots() slot.Set {
 type LimitStatus struct {
 	Policy, Limit, Key string
 	Quota              uint64
-	Unlimited          bool // counted, never denied: Quota and Remaining are 0 and mean nothing
-	Shadow             bool
+	Unlimited          bool       // counted, never denied: Quota and Remaining are 0 and mean nothing
+	Shadow             bool       // the limit or its policy is in shadow: it denies nothing
 	Soft               bool       // if the limit denies, it is a challenge: see Decision.Challenged
 	Blocked            bool       // the block until BlockedUntil denies
 	ByHand             bool       // and the block was set by hand

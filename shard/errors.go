@@ -56,7 +56,7 @@ type Error struct {
 	Message    string     // what failed, on which object, and what to do
 	RetryAfter limit.Span // a hint for Overloaded, Draining and Unavailable; 0 if none
 	To         ID         // Moved: the shard of Slot
-	Slot       slot.ID    // Moved
+	Slot       slot.ID    // Moved; other codes lose it on the way to another node
 }
 
 // Error implements error.

@@ -82,6 +82,8 @@ func (e *evaluation) decide(r *Request, answer *Result) {
 	}
 }
 
+// decideInTime decides a request that is new to its session, or has none, unless its NotAfter has passed. Messages of
+// an operation have rules of their own.
 func (e *evaluation) decideInTime(r *Request, answer *Result) {
 	if r.Operation != nil {
 		*answer = e.operate(r)

@@ -13,13 +13,15 @@ import (
 
 // Adjustment is a change by hand, with the texts for the audit log.
 type Adjustment struct {
-	Amount   int64 // SetUsed, AddUsed, CorrectUsage
-	Until    limit.Time
-	Override *policy.Override
-	Forget   string // Forget: the key, of the request's namespace
-	Bills    bool   // Forget: its bills end too; without it a key that has any is refused
-	Actor    string // the person, as far as known; "", for Forget only, writes no audit record
-	Note     string
+	Amount   int64            // SetUsed, AddUsed, CorrectUsage: in units
+	Until    limit.Time       // Block
+	Override *policy.Override // PutOverride
+	Forget   string           // Forget: the key, of the request's namespace
+	Bills    bool             // Forget: its bills end too; without it a key that has any is refused
+	// Actor is the person, as far as known. "" writes no audit record: of a Forget on further shards, and of traffic
+	// that changes usage, such as Envoy's. For CorrectUsage, Swap and ChangeEvents it makes no difference.
+	Actor string
+	Note  string // CorrectUsage needs one
 }
 
 // adjust changes the counters of the entries by hand and returns their limits after the change; before contains the

@@ -31,7 +31,9 @@ type AuditRecord struct {
 	Actor                  string
 	Namespace, Policy, Key string
 	Limit                  string // "" for all limits
-	// Deed is "reset", "set", "add", "block", "unblock", "put_override", "delete_override", "correct" or "forget".
+	// Deed is "reset", "set", "add", "block", "unblock", "put_override", "delete_override", "correct" or "forget";
+	// "replay" or "restore", which are in the default namespace and have no key; "apply" in the history of a document;
+	// "unreadable" in place of a record that this version cannot read.
 	Deed          string
 	Before, After string // in words
 	Note          string
@@ -53,7 +55,7 @@ func (a *Adjustment) auditProblem() *Error {
 // auditLog is the list of the newest changes of the shard.
 type auditLog struct{ *batch }
 
-// note records a change that somebody makes now.
+// note records a change that is made now. It takes the actor and the note from by, and the rest from a.
 func (l auditLog) note(by *Adjustment, a AuditRecord) {
 	a.At, a.Position, a.Actor, a.Note = l.at.Now, l.at.Position, by.Actor, by.Note
 	l.append(a)

@@ -30,7 +30,7 @@ type batch struct {
 	revisions revisions
 	changes   []auditChange // in the audit log, by place; nil until read
 	bytes     int           // of the effects so far, approximately
-	scratch   []byte
+	scratch   []byte        // for the key of a lookup, until the next one
 
 	slabs struct { // memory for frequent values
 		statuses slab[LimitStatus]
@@ -152,7 +152,7 @@ func (b *batch) meetCounter(c *counter) {
 	}
 }
 
-// touch adds a counter to the list of effects, once.
+// touch adds a counter to the list of effects, once. The counter must not be a copy: both would be written.
 func (b *batch) touch(c *counter) {
 	if c.crossed != nil {
 		b.fire(c) //mutant:crossing-without-event

@@ -149,8 +149,8 @@ func ask(op Op, l *policy.Limit, s limit.State, cost uint64, now limit.Time) (li
 	return s, v
 }
 
-// ask is the function ask for the j-th limit, of which leases hold units. They show as used. A concurrency limit counts
-// only reservations.
+// ask is the function ask for the j-th limit, and shows units that leases hold as used. A concurrency limit counts only
+// reservations, and so no leases.
 func (ch *charge) ask(op Op, j int, s limit.State, cost uint64, now limit.Time) (limit.State, limit.Verdict) {
 	l, leased := &ch.limits[j], ch.counter.extras.leased()
 	if leased == 0 || l.Algorithm == limit.Concurrency {

@@ -45,6 +45,7 @@ func (e *evaluation) decideByID(r *Request, answer *Result) {
 	}
 }
 
+// replay answers a request from the record of its id. It refuses a request that is not the recorded one.
 func (b *batch) replay(value []byte, r *Request) Result {
 	d, same, err := decodeAnswer(value, r)
 	if err != nil {
@@ -67,6 +68,7 @@ func (b *batch) record(key string, r *Request, d *Decision) {
 	b.write(Put{Key: key, Record: Record{Value: encodeAnswer(r, d), ForgetAt: forgetAt}})
 }
 
+// retention returns the longest retention of the policies of a request; one that no longer exists has the default.
 func (b *batch) retention(r *Request) limit.Span {
 	var longest limit.Span
 	for i := range r.Entries {

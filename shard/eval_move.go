@@ -19,7 +19,7 @@ import (
 type moveEvaluation struct {
 	*evaluation
 	t      *MoveTerms
-	status SlotStatus // of the slot on this shard, after the step
+	status SlotStatus // of the slot on this shard; set keeps it up to date
 	answer MoveAnswer
 }
 
@@ -94,7 +94,7 @@ func (m *moveEvaluation) tellShard() *Error {
 	return err
 }
 
-// restoredBy identifies the restore of which the shard has a mark; 0: none.
+// restoredBy returns a number that identifies the restore whose mark the shard has, or 0 if it has none.
 func (m *moveEvaluation) restoredBy() (uint64, *Error) {
 	if _, err := m.restored(); err != nil {
 		return 0, err
@@ -133,7 +133,7 @@ func (m *moveEvaluation) ownsNothing() bool {
 	return served != nil && *served == slot.Set{}
 }
 
-// The most records and bytes of them that one step removes, so that an entry keeps its size.
+// removedMost bounds the records that one step removes, so that an entry keeps its size.
 const removedMost = 2048
 
 // remove removes records of the slot, and reports whether none is left. Those that have ended are left to the sweep.

@@ -31,7 +31,7 @@ type outboxHead struct {
 	dead        uint64 // dead letters that are kept
 	died        uint64 // dead letters that there ever were: the number of the next one
 	past        uint64 // past events that there ever were
-	lost        uint64
+	lost        uint64 // events that were dropped before all of their sinks had them, ever
 }
 
 func (h *outboxHead) code(c *MessageCodec) {

@@ -114,7 +114,7 @@ type usageReader struct {
 	policies  *policy.Set
 	mark      *restoreMark
 	shown     *shownSlots
-	page      UsagePage
+	page      UsagePage // counters are read as of its Through, which is set before
 }
 
 // readAll adds the selected periods, up to the bounds of a page. A key of a policy has one record; otherwise there may

@@ -38,7 +38,7 @@ type Event struct {
 	Used      uint64 // after the decision
 	Quota     uint64 // 0 if there is none
 	// The window [Start, End) in which the threshold fires once; End is limit.Forever if it never ends. For a spike,
-	// its minute.
+	// the minute in which the shard noted it, usually the one after that in which it was seen.
 	Start, End limit.Time
 
 	// EventSpike
@@ -198,9 +198,9 @@ const (
 // EventsChange is what is to become of some events.
 type EventsChange struct {
 	Verb   EventVerb
-	Sink   string
-	Places []EventPlace
-	Why    string // of events that are given up
+	Sink   string       // to replay, "" means all sinks
+	Places []EventPlace // at most placesMost; to replay, none means all
+	Why    string       // of events that are given up
 }
 
 // placesMost bounds the events that one request names, so that its effects fit into an entry.

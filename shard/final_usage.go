@@ -11,9 +11,10 @@ import (
 // FinalQuery selects bills that have become final, for pushing them to sinks.
 type FinalQuery struct {
 	After, Through limit.Time // bills that became final in (After, Through]; Through is not above the shard's time
-	Wants          func(namespace, policy string) bool
-	From           UsagePlace // where to continue: the Next of the page before
-	Most           int        // periods; more only of one key, or of keys of one hash, which are together
+	// Wants selects policies. It is called for every counter.
+	Wants func(namespace, policy string) bool
+	From  UsagePlace // where to continue: the Next of the page before
+	Most  int        // periods; more only of one key, or of keys of one hash, which are together
 }
 
 // ReadFinalUsage reads a page of final bills, of all namespaces, without a commit. Bills that were final at the shard's

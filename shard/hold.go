@@ -32,7 +32,8 @@ type hold struct {
 	// lease means that the units are leased: no state contains them, and all are counted when it expires (lease.go).
 	lease bool
 	// uncounted names the limits that did not count the hold, and to which it gives nothing back: limits in shadow that
-	// would have denied it, and concurrency limits if it is not from a Reserve. It is rarely set.
+	// would have denied it, and concurrency limits if it is not from a Reserve. It is rarely set. Copies of a hold
+	// share it, so it is never changed in place.
 	uncounted []string
 }
 
@@ -188,8 +189,8 @@ func (l *counted) counts(h *hold) bool {
 
 // HoldTerms is the lifetime of a hold, and its fate if it is not settled.
 type HoldTerms struct {
-	TTL      limit.Span // from the decision: 1 us to MaxHoldTTL
-	OnExpire policy.OnExpire
+	TTL      limit.Span      // from the decision: 1 us to MaxHoldTTL
+	OnExpire policy.OnExpire // OnExpireDefault: that of each entry's policy
 }
 
 // MaxHoldTTL is the longest TTL of a hold: 31 days. ActionExtend can prolong it.

@@ -24,7 +24,7 @@ import (
 // that is never refunded, and a client can neither read nor forge an id. All nodes of a cluster have the same secrets;
 // an id says which of them sealed it. A Sealer is immutable: any number of goroutines may use it.
 type Sealer struct {
-	secrets []sealingSecret // by number
+	secrets []sealingSecret // in ascending order of their numbers
 	seals   *sealingSecret  // the one of new ids
 }
 

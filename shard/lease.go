@@ -29,7 +29,7 @@ type LeaseTerms struct {
 	// Returned is the number of a lease that the holder will not spend any more; 0: none. The holder may return one of
 	// which it does not know whether it was granted.
 	Returned uint64
-	Spent    uint64 // of the returned one
+	Spent    uint64 // of the returned one; more than it had counts as all of it
 }
 
 // Leased is the answer to a Lease. It has no Units if nothing was granted: the holder then asks for each request. Of a

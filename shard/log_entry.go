@@ -38,8 +38,8 @@ const (
 type entry struct {
 	kind  entryKind
 	shard ID
-	epoch uint64
-	seq   uint64
+	epoch uint64 // 0 in an epochOpen, whose epoch is its Raft index
+	seq   uint64 // from 1; 0 in an epochOpen
 	time  limit.Time
 	puts  []Put
 }

@@ -31,7 +31,8 @@ const (
 	// MovePrepare is for From, which owns the slot: from now on, it answers a reservation that has keys of this slot
 	// and of others with Spread.
 	MovePrepare MoveStep = 2
-	// MoveBegin is for To, which has no record of the slot: it will receive pages.
+	// MoveBegin is for To, which does not own the slot, and on which any earlier move of it has ended: it will
+	// receive pages.
 	MoveBegin MoveStep = 3
 	// MoveFreeze is for From: from now on, it answers every request for a key of the slot with Moved.
 	MoveFreeze MoveStep = 4

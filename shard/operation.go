@@ -132,8 +132,8 @@ type OperationState uint8
 
 // The states.
 const (
-	OperationAborted   OperationState = 1
+	OperationAborted   OperationState = 1 // denied, or given up: nothing of it counts
 	OperationCommitted OperationState = 2
 	OperationHeld      OperationState = 3 // committed, and a hold until it is settled or expires
-	OperationSettled   OperationState = 4
+	OperationSettled   OperationState = 4 // its hold was settled or has expired, or its decision was refunded
 )

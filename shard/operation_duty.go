@@ -22,8 +22,8 @@ import (
 type dues struct {
 	at    map[string]duePlace
 	pages map[limit.Time]*duePage // by due >> pageBits
-	legs  int
-	bytes int // of memory for the whole index, approximately
+	legs  int                     // of the keys: those of legs
+	bytes int                     // of memory for the whole index, approximately
 }
 
 // dueOwnBytes is the memory of an index entry besides the key's text: a place in a map and one in a line, with room for

@@ -33,7 +33,7 @@ func (s legState) ended() bool { return s >= legCommitted }
 type leg struct {
 	due         limit.Time // when to ask home; 0 means never
 	state       legState
-	drawn       bool
+	drawn       bool // as in Operation, like home and fingerprint
 	home        slot.ID
 	fingerprint uint64
 	keep        limit.Span // how long it is remembered after its end
@@ -53,13 +53,13 @@ func placeOf(d *Decision) place { return place{d.Position, d.Index} }
 type ruling struct {
 	due         limit.Time // when to tell the legs, or when a hold expires; 0 means never
 	state       OperationState
-	drawn       bool
+	drawn       bool // as in Operation, like fingerprint
 	fingerprint uint64
 	keep        limit.Span // how long it is remembered once nothing remains to be done
 	until       limit.Time // it is remembered longer than this: no Conclude is accepted later
 	answer      Decision   // of home's own entries
-	entries     []Entry    // home's own, each with the taken units
-	expires     limit.Time // OperationHeld
+	entries     []Entry    // home's own, each with the taken units; none if aborted
+	expires     limit.Time // OperationHeld: when the hold ends, by home's time
 	legs        []ruled
 	settled     *settled // OperationSettled by a request, not by expiry
 }
@@ -68,12 +68,12 @@ type ruling struct {
 type ruled struct {
 	Leg
 	pending bool     // it has not yet acknowledged the ruling
-	actual  []uint64 // of a settlement that has actual costs
+	actual  []uint64 // its part of Settlement.Actual; nil if that has none
 }
 
 // settled is how an operation was settled.
 type settled struct {
-	fingerprint uint64
+	fingerprint uint64     // of the request that settled
 	settlement  Settlement // without Target and Actual, which is in the legs
 	answer      Decision   // home's
 }

@@ -57,7 +57,8 @@ type Request struct {
 	// Parameters of certain operations; nil for all others.
 	Hold       *HoldTerms  // Reserve
 	Settlement *Settlement // Settle
-	// Reset, SetUsed to DeleteOverride, Swap, Forget, CorrectUsage; nil leaves no audit record, for Reset and Swap only
+	// Reset, SetUsed to DeleteOverride, Swap, Forget, CorrectUsage, ChangeEvents; nil, for Reset, Swap and ChangeEvents
+	// only, leaves no audit record
 	Adjustment *Adjustment
 	Operation  *Operation   // AskHome to Acknowledge, and a Settle on several shards
 	Tally      *TallyTerms  // Tally

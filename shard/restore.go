@@ -36,7 +36,7 @@ type Restoration struct {
 // Restored counts what became of the records of all shards.
 type Restored struct {
 	Keys       int // counters that had not ended in the backup
-	Full       int // of these, counters of which something is no longer known and counts as full
+	Full       int // of these, counters with a limit whose usage is no longer known and counts as full
 	Holds      int // open holds, which may be settled and give nothing back
 	Answers    int // remembered answers to ids
 	Operations int // operations on several shards that are not finished
@@ -49,7 +49,7 @@ type Restored struct {
 // between the backup and r.At is lost, and nothing of it may be admitted again (G14):
 //
 //   - windows, logs and buckets count as full (limit.Full), also those of keys that the backup does not have;
-//   - quotas that never reset continue with the backup's value, of which G3 is not promised;
+//   - quotas that never reset continue with the backup's value, for which G3 is not promised;
 //   - units that were taken before r.At are not given back;
 //   - a key with a ladder unknown to the backup is blocked for as long as the longest block;
 //   - sessions are gone, since the nodes that had them are;

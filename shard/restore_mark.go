@@ -11,14 +11,14 @@ import (
 )
 
 // A shard that was restored from a backup does not know what was taken between the backup and the restore. Its mark,
-// one record, says so. As long as the mark is there, a limit of which a key has no state is full (limit.Full), unless
+// one record, says so. As long as the mark is there, a limit without a state on a key is full (limit.Full), unless
 // the policy or the mark says keep. No timer ends it: a full limit is at rest again when all that may have been taken
 // no longer counts.
 
 // restoreMark is what a shard remembers of its restore. It is immutable.
 type restoreMark struct {
-	full limit.Full
-	keep []Kept // limits that continue with what the backup has, besides those of which the policy says so
+	full limit.Full // its Late is 0; FullOf sets it for a policy with leases
+	keep []Kept     // limits that continue with what the backup has, besides those with on_recovery keep
 	// gaps are the parts of the shard's history that were lost, of this restore and of earlier ones.
 	gaps []historyGap
 }
@@ -126,7 +126,7 @@ func (b *batch) restoredSince(r *Request, made limit.Time) *Error {
 		"that does not know it: whether it ran can no longer be told", r.ID, instantWords(m.full.At))
 }
 
-// unknown returns the state of a limit of which a counter has none. A shard that was never restored has no mark.
+// unknown returns the state of a limit for which a counter has none. A shard that was never restored has no mark.
 func (m *restoreMark) unknown(c *counter, l *policy.Limit, now limit.Time) limit.State {
 	if m == nil || m.keepsLimit(c, l) {
 		return limit.State{}

@@ -9,12 +9,12 @@ import (
 
 // numberChange is when a revision last changed the numbers of a limit, under any tier.
 type numberChange struct {
-	policy, limit string
+	policy, limit string // both "" in the one about leases (isOfLeases)
 	at            limit.Time
 }
 
-// isOfLeases reports whether it tells until when a policy has allowed leases that allows none any more. It is kept for
-// as long as one may live.
+// isOfLeases reports whether the change is not of numbers: a policy that allowed leases last ceased to at that instant.
+// It is kept for as long as a lease may live.
 func (c numberChange) isOfLeases() bool { return c.policy == "" }
 
 // revisedBy returns when the numbers of the limits of a set last changed, if set replaces before now.
@@ -40,8 +40,8 @@ func revisedBy(before, set *policy.Set, known []numberChange, now limit.Time) (c
 	return changes
 }
 
-// leasedUntil returns until when a policy has allowed leases that allows none any more, if set replaces before now, or
-// 0 if the shard does not know of one.
+// leasedUntil returns when a policy that allowed leases last ceased to, if set replaces before now, or 0 if the shard
+// knows of none.
 func leasedUntil(before, set *policy.Set, known []numberChange, now limit.Time) (until limit.Time) {
 	for _, c := range known {
 		if c.isOfLeases() {

@@ -42,15 +42,15 @@ const (
 type session struct {
 	name    Session
 	acked   uint64        // every number up to this one is finished
-	counted numbers       // above acked
+	counted numbers       // above acked: admitted, or denied and counted
 	closed  numbers       // above acked: answered "no" for good
 	tallies []tallyReplay // above acked, by number: answers to tallies, which cannot be derived from the later state
 	// answered and fresh are the answers to checks.
 	answered []answers // of earlier batches, oldest first
 	fresh    answersUnderWay
-	few      [4]answers
+	few      [4]answers // initial memory for answered
 	// kept are the counted numbers that may have records of their own for their answers, and denied are the counted
-	// denials.
+	// denials. Both are subsets of counted.
 	kept, denied numbers
 	dirty        bool   // numbers were added
 	written      uint64 // acked in the record

@@ -38,8 +38,8 @@ type answersUnderWay struct {
 	wait   limit.Span // of the newest denial
 	// shapes has the newest answer of each shape; a shape is the common part of the answers under one policy.
 	shapes [][]LimitStatus
-	few    [2][]LimitStatus
-	room   [128]byte
+	few    [2][]LimitStatus // initial memory for shapes
+	room   [128]byte        // and for bytes
 }
 
 // remembers reports whether a session keeps the answer for copies of the request. The answer to a request with an id is

@@ -138,8 +138,8 @@ func (u *CapUse) Near() bool { return uint64(u.Keys) >= u.MaxKeys-u.MaxKeys/10 }
 
 // batchShares are the shares that a batch has looked up, and the keys that it has added itself.
 type batchShares struct {
-	asked map[[2]string]Shares
-	added map[string]int // by policy, as in shares
+	asked map[[2]string]Shares // by namespace and policy, as in the view
+	added map[string]int       // by policy, as in shares
 }
 
 func (s *batchShares) add(key string) {

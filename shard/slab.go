@@ -5,7 +5,7 @@ package shard
 // alive.
 type slab[T any] struct {
 	free  []T
-	given int
+	given int // values so far, or expected: the length of the next piece
 }
 
 // slabMost bounds a piece, in values.

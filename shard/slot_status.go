@@ -28,9 +28,10 @@ const (
 
 // SlotStatus is the record of a slot on a shard. The zero value means that there is none.
 type SlotStatus struct {
-	State      SlotState
+	State SlotState
+	// Generation is that of the Move under way or ended; of SlotOwned, the one in which the shard owns the slot.
 	Generation uint64
-	Other      ID
+	Other      ID // the other shard of that Move; of SlotOwned it means nothing
 	// Time is shard time: of SlotFrozen the instant since which nothing of the slot has changed, which only an answer
 	// knows; of SlotImporting the latest MovePage.Time, before which the slot cannot be taken.
 	Time limit.Time

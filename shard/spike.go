@@ -31,7 +31,7 @@ func (s *Spike) code(c *MessageCodec) {
 // The times of spikes.
 const (
 	SpikeCooldown = limit.Span(10 * 60 * 1e6) // after a spike of a key, its next ones are not reported
-	SpikeFresh    = limit.Span(60 * 1e6)      // an older one is not reported either
+	SpikeFresh    = limit.Span(60 * 1e6)      // one that is older, or further ahead, is not reported either
 )
 
 // noteSpike writes the event of a spike and its cooldown.

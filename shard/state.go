@@ -18,7 +18,7 @@ type State struct {
 	time   limit.Time // shard time of the newest entry; never falls
 	table  *table.Table
 	shares shares // of the table
-	due    *dues
+	due    *dues  // of the open legs and rulings in the table
 
 	slotted bool // there is a record of a slot
 
@@ -42,9 +42,9 @@ type DropReason uint8
 // The reasons.
 const (
 	NotDropped DropReason = iota
-	OldEpoch
-	OtherTerm
-	WrongSeq
+	OldEpoch              // its epoch is not the open one
+	OtherTerm             // it was not written in the Raft term that opened its epoch
+	WrongSeq              // it is not the next entry of its epoch
 )
 
 // String returns the reason's label in metrics.

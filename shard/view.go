@@ -32,12 +32,12 @@ type View interface {
 	Shares(namespace, policy string) Shares
 }
 
-// Stamp is the position and the instant of a batch. Only Now, Level and Slots affect decisions; the rest appears in the
-// answers.
+// Stamp is the position and the instant of a batch. Now, Slots and the Shard affect decisions. Epoch and Seq name what
+// the batch makes: answers, holds and sessions.
 type Stamp struct {
 	Position
 	Now limit.Time
-	// Slots says which shard owns a slot of which this one has no record. Any version of the cluster's table may say
+	// Slots says which shard owns a slot that this one has no record of. Any version of the cluster's table may say
 	// so, since the shard has never taken part in a move of it. System: it is not known. nil: this shard owns all of
 	// them.
 	Slots *slot.Map
@@ -46,12 +46,12 @@ type Stamp struct {
 	Level Level
 }
 
-// tableOwns reports whether the shard owns a slot of which it has no record.
+// tableOwns reports whether the shard owns a slot that it has no record of.
 func (s *Stamp) tableOwns(at slot.ID) bool { return s.Slots == nil || ID(s.Slots[at]) == s.Shard }
 
 // Position is a place in a shard's history: the seq-th entry of an epoch.
 type Position struct {
 	Shard ID
-	Epoch uint64
-	Seq   uint64
+	Epoch uint64 // the Raft index of the entry that opened it
+	Seq   uint64 // from 1
 }
