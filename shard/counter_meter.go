@@ -191,6 +191,7 @@ func (m *meter) nextPeriod(c *counter, at limit.Time) period {
 	return p
 }
 
+// wholeSeconds rounds a span up to what the record of a period can hold.
 func wholeSeconds(s limit.Span) limit.Span { return (s + 1e6 - 1) / 1e6 * 1e6 }
 
 // tidy removes periods that are no longer kept, and parts of pauses that no longer matter.

@@ -282,6 +282,8 @@ func (e *evaluation) decideEntry(r *Request, i int, op Op, d *Decision) *Error {
 	return nil
 }
 
+// decideLimit asks the j-th limit of a charge. It appends the state that op leads to to e.next, and the status to
+// d.Limits: both at the index ch.first + j.
 func (e *evaluation) decideLimit(op Op, ch *charge, j int, entry *Entry, cost uint64, d *Decision) {
 	l := &ch.limits[j]
 	s := ch.counter.at(j, l, e.at.Now)

@@ -110,6 +110,8 @@ func (m *moveEvaluation) read() *Error {
 	return nil
 }
 
+// drop removes a part of the records. Until the last one is gone the slot stays frozen, but with Ended, so that it can
+// neither be read nor thawed.
 func (m *moveEvaluation) drop() *Error {
 	switch {
 	case m.is(SlotMoved):
@@ -125,6 +127,7 @@ func (m *moveEvaluation) drop() *Error {
 	return nil
 }
 
+// thaw makes the shard own the slot in a higher generation than the move's, so that no late copy of a step fits.
 func (m *moveEvaluation) thaw() *Error {
 	switch {
 	case m.status.State == SlotOwned && m.status.Generation == m.t.Generation+1:

@@ -22,7 +22,8 @@ const (
 	TallyDrop TallyVerb = 5
 )
 
-// TallyWhen is a condition of TallySet and TallyEnd, as in Redis.
+// TallyWhen is a condition of TallySet and TallyEnd, as in Redis. Its numbers are sent between nodes: append new ones,
+// never renumber.
 type TallyWhen uint8
 
 // The conditions.

@@ -58,7 +58,8 @@ func (h *hold) leasedUnits() uint64 {
 	return 0
 }
 
-// The flags of a hold: its OnExpire in the two lowest bits, then these.
+// The flags of a hold in its record: its OnExpire in the two lowest bits, then these. Append
+// before holdUnknown, never renumber.
 const (
 	holdRemote = 4 << iota
 	holdFresh

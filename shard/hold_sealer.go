@@ -81,6 +81,8 @@ func newSealingSecret(secret *SealingSecret) sealingSecret {
 		nonceKey: derive(secret.Key[:], "stint handle: nonce")}
 }
 
+// derive makes a key for one purpose: HMAC-SHA-256 of the text that names it. The texts never change, since ids that
+// were given out must open.
 func derive(key []byte, text string) (derived [sha256.Size]byte) {
 	mac := hmac.New(sha256.New, key)
 	mac.Write([]byte(text))

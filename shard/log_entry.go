@@ -92,7 +92,7 @@ func appendChecksum(b []byte) []byte {
 	return binary.LittleEndian.AppendUint32(b, crc32.Checksum(b, castagnoli))
 }
 
-// decodeEntry reads an entry. Its puts share the memory of payload.
+// decodeEntry reads an entry. The values of its puts share the memory of payload.
 func decodeEntry(payload []byte) (entry, error) {
 	if len(payload) < 2+4 {
 		return entry{}, fmt.Errorf("shard: entry of %d bytes is too short", len(payload))
@@ -123,6 +123,8 @@ func decodeEntry(payload []byte) (entry, error) {
 	return e, nil
 }
 
+// readPuts reads the effects. It copies their keys, some of which State.note keeps: a key must not keep the payload
+// alive.
 func readPuts(c *codec.Codec) []Put {
 	puts := make([]Put, c.CountTo(0, c.Left()/4)) // a put has at least four bytes
 	for i := range puts {

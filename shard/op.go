@@ -2,7 +2,8 @@ package shard
 
 import "github.com/stint-io/stint/policy"
 
-// Op is the operation of a request.
+// Op is the operation of a request. Its numbers are sent between nodes, and are a part of the fingerprints in records:
+// append new ones, never renumber.
 type Op uint8
 
 // The operations.

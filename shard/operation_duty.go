@@ -69,6 +69,7 @@ func (d *dues) note(key string, value []byte) {
 	}
 }
 
+// add adds a key that is not in the index.
 func (d *dues) add(key string, due limit.Time) {
 	page := d.pages[due>>pageBits]
 	if page == nil {
@@ -85,6 +86,7 @@ func (d *dues) add(key string, due limit.Time) {
 	}
 }
 
+// remove removes a key, if it is there. The last key of its line takes its place.
 func (d *dues) remove(key string) {
 	at, known := d.at[key]
 	if !known {

@@ -27,6 +27,7 @@ const (
 	legSettled   legState = 5 // ended: settled, or expired
 )
 
+// ended reports whether the leg holds nothing any more. So a state that is appended must be of an ended leg.
 func (s legState) ended() bool { return s >= legCommitted }
 
 // leg is a shard's charge for an operation with its home elsewhere.

@@ -62,6 +62,8 @@ func (p *Push) encode() []byte {
 	return append(binary.AppendUvarint([]byte{recordFormat}, p.Version), p.Position...)
 }
 
+// pushOf reads the record of a push, or returns one of Version 0 if there is none. The sink and the period are in the
+// record's key alone, so the caller names them; leastOf, which needs only the position, does not.
 func pushOf(sink, period string, record Record, found bool) (Push, error) {
 	p := Push{Sink: sink, Period: period}
 	if !found {
@@ -100,11 +102,12 @@ func (b *batch) notePush(p Push) Result {
 	return b.answerOf(SystemAnswer{Document: Document{Version: p.Version}})
 }
 
-// PushPosition is how far the bills of a shard were pushed to a sink. Its text is JSON in the Position of a Push.
+// PushPosition is how far the bills of a shard were pushed to a sink. Its text is JSON in the Position of a Push, so no
+// field of it, nor of the types below it, can be renamed.
 type PushPosition struct {
 	Done    limit.Time // all that became final until then is sent
 	Through limit.Time `json:",omitzero"` // of the walk that is under way; 0: there is none
-	From    UsagePlace `json:",omitzero"` // where it goes on
+	From    UsagePlace `json:",omitzero"` // where it goes on; without an After (ReadFinalUsage)
 	// Tried is when Stripe was first sent what is at From, so that a batch without an answer is not sent when Stripe
 	// has forgotten it.
 	Tried limit.Time `json:",omitzero"`

@@ -22,6 +22,8 @@ type continuation struct {
 	sources  *slotSources
 }
 
+// newContinuation makes the states of the new cluster: without records, but with the mark, and in the greatest epoch of
+// the backup. It refuses a backup that cannot continue at r.At, or that lacks a slot.
 func newContinuation(backup []*State, r Restoration) (*continuation, error) {
 	newest := backup[0]
 	if r.Exact {

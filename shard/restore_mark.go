@@ -79,6 +79,7 @@ func decodeRestoreMark(value []byte) (*restoreMark, error) {
 	return decodeRecord(value, "the restore", (*restoreMark).code)
 }
 
+// readRestoreMark returns the mark of a shard, or nil if it was never restored.
 func readRestoreMark(view Records) (*restoreMark, error) {
 	record, found := view.Lookup(string(restoreRecord))
 	if !found {

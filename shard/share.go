@@ -199,8 +199,8 @@ func (e *evaluation) capped(r *Request, i int, p *policy.Policy) *Error {
 	return e.crowdedBy(r)
 }
 
-// crowdedBy refuses a request that would add any record to a full shard, or to a crowded one of which the namespace
-// takes most.
+// crowdedBy refuses a request that would add any record to a full shard, or to a crowded one if its namespace takes
+// most of it.
 func (e *evaluation) crowdedBy(r *Request) *Error {
 	switch {
 	case e.room.full():

@@ -148,6 +148,8 @@ func moved(at slot.ID, to ID) *Error {
 		Message: fmt.Sprintf("slot %d is on shard %s; nothing was counted here", at, to)}
 }
 
+// statusOf returns the record of a slot, or the zero value if there is none. It looks in the view alone: a step of a
+// move, which could change the record, shares its batch with no request.
 func (b *batch) statusOf(at slot.ID) (SlotStatus, *Error) {
 	if !b.slotted {
 		return SlotStatus{}, nil
