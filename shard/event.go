@@ -38,12 +38,12 @@ type Event struct {
 	Used      uint64 // after the decision
 	Quota     uint64 // 0 if there is none
 	// The window [Start, End) in which the threshold fires once; End is limit.Forever if it never ends. For a spike,
-	// the minute in which the shard noted it, usually the one after that in which it was seen.
+	// the minute in which it was seen.
 	Start, End limit.Time
 
 	// EventSpike
 	Denials uint64 // in the minute of the spike
-	Mean    uint64 // denials per minute in the ten minutes before
+	Mean    uint64 // denials per minute in the nine minutes before
 
 	// Sinks have yet to acknowledge the event; for a dead letter, they gave up; a past event has none.
 	Sinks []string

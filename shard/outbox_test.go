@@ -210,7 +210,7 @@ func TestASpikeIsToldOnceInTenMinutes(t *testing.T) {
 	}
 	w.mustHave(3, 0, 0, 0)
 	if e := w.events(EventsWaiting)[0]; e.Kind != EventSpike || e.Denials != 120 || e.Mean != 7 || e.Key != "ann" ||
-		e.Start != origin || len(e.Sinks) != 2 {
+		e.Start != origin-limit.Time(minute) || e.End != origin || len(e.Sinks) != 2 {
 		t.Errorf("%+v", e)
 	}
 }

@@ -11,7 +11,7 @@ type Spike struct {
 	Namespace, Policy string
 	Key               string     // as stored
 	At                limit.Time // end of the minute in which it was seen, by shard time
-	Denials, Mean     uint64     // in that minute, and per minute on average of the ten before
+	Denials, Mean     uint64     // in that minute, and per minute on average of the nine before
 }
 
 // SpikeRequest returns a request that writes the event of a spike, unless the key has had one in the last ten minutes,
@@ -32,6 +32,7 @@ func (s *Spike) code(c *MessageCodec) {
 const (
 	SpikeCooldown = limit.Span(10 * 60 * 1e6) // after a spike of a key, its next ones are not reported
 	SpikeFresh    = limit.Span(60 * 1e6)      // one that is older, or further ahead, is not reported either
+	spikeMinute   = limit.Span(60 * 1e6)      // in which its denials were counted: that before its At
 )
 
 // noteSpike writes the event of a spike and its cooldown.
@@ -55,7 +56,6 @@ func (b *batch) noteSpike(r *Request, s *Spike) Result {
 	}
 	b.write(Put{Key: key, Record: Record{Value: []byte{recordFormat}, ForgetAt: b.at.Now + limit.Time(SpikeCooldown)}})
 	o := openOutbox(b)
-	start := b.at.Now - b.at.Now%limit.Time(SpikeFresh)
 	o.add(&Event{
 		At:        b.at.Now,
 		Kind:      EventSpike,
@@ -63,8 +63,8 @@ func (b *batch) noteSpike(r *Request, s *Spike) Result {
 		Policy:    entry.Policy,
 		Key:       entry.Key,
 		Shadow:    p.Shadow,
-		Start:     start,
-		End:       start + limit.Time(SpikeFresh),
+		Start:     max(0, s.At-limit.Time(spikeMinute)),
+		End:       s.At,
 		Denials:   s.Denials,
 		Mean:      s.Mean,
 		Sinks:     p.Notify,
