@@ -33,10 +33,10 @@ type Actor struct {
 	seq      *sequencer
 	taken    []*call       // reused space for the calls taken from the intake
 	patience *time.Timer   // ends the wait of a batch
-	holding  bool          // a batch waits
+	holding  bool          // a batch waits; while false, patience may fire for a wait that is over
 	payloads chan []byte   // to the proposer
 	outcomes chan outcome  // from the proposer
-	quiet    chan struct{} // of the Handover that waits for the entry under way; may be nil
+	quiet    chan struct{} // closed for the Handover that waits for the entry under way; nil if none does
 	clock    clock         // shard time
 	own      ownTime       // the reference of an only voter
 	steps    clockSteps    // of the machine's clock
@@ -48,6 +48,7 @@ type Actor struct {
 	continues bool       // the newest EpochOpen follows this node's own epoch, with none of another node between them
 }
 
+// outcome is the result of the one proposal under way. With an err the Outcome means nothing.
 type outcome struct {
 	shard.Outcome
 	err error
@@ -93,8 +94,9 @@ func (a *Actor) propose() {
 
 // Submit decides requests of this actor's shard. It returns one result for each, in their order, when all of them are
 // committed. If ctx ends earlier, the results say whether the requests were certainly not applied or may have been
-// applied. Errors are *shard.Error (Result.Err); Error.MaybeApplied distinguishes the two. Submit may be called by any
-// number of goroutines.
+// applied. Errors are *shard.Error (Result.Err); Error.MaybeApplied distinguishes the two. If a request may have been
+// applied, the loop may still read the requests after Submit has returned: the caller must not change them. Submit may
+// be called by any number of goroutines.
 func (a *Actor) Submit(ctx context.Context, requests []shard.Request) []shard.Result {
 	if len(requests) == 0 {
 		return nil
@@ -142,7 +144,7 @@ func (a *Actor) Epoch() uint64 { return a.opened.Load() }
 
 // Close refuses new requests, finishes the submitted ones, and waits for the actor's goroutines. If ctx ends first, the
 // queued requests are refused as not applied. Close always waits for proposals under way; Replica.Propose's wait always
-// returns.
+// returns. It may be called again.
 func (a *Actor) Close(ctx context.Context) {
 	a.stop()
 	defer context.AfterFunc(ctx, a.kill)()

@@ -6,7 +6,7 @@ import (
 	"github.com/stint-io/stint/shard"
 )
 
-// load is the room that requests take.
+// load is the room that requests take. The bytes are an estimate (weigh), made once, so that what enters also leaves.
 type load struct{ requests, bytes int64 }
 
 // Estimates in bytes, in addition to strings: of a request with its result, of an entry, of a limit within an entry,
@@ -46,7 +46,7 @@ func (l load) exceeds(most load) bool { return l.requests > most.requests || l.b
 // otherwise such callers would fill the queue without bound (R20).
 type admission struct {
 	most            load
-	requests, bytes atomic.Int64
+	requests, bytes atomic.Int64 // held; too many for a moment, while a call that does not fit is refused
 }
 
 // enter reports whether there was room. Calls that give units back may use an eighth more.

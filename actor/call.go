@@ -9,16 +9,16 @@ import (
 
 // call is one Submit in progress: the caller's requests and their results.
 type call struct {
-	requests  []shard.Request
-	results   []shard.Result // written by the loop until done is signaled, read by the caller afterwards
-	deadline  time.Time      // zero if there is none
+	requests  []shard.Request // read by the loop until all are answered, even if Submit has given up
+	results   []shard.Result  // written by the loop until done is signaled, read by the caller afterwards
+	deadline  time.Time       // zero if there is none
 	class     queueClass
 	taken     int           // requests that went into a batch; used by the loop only
 	answered  int           // requests that have a result; used by the loop only
 	fate      atomic.Int32  // queued, then started by the loop or abandoned by the caller, whichever comes first
 	done      chan struct{} // of capacity 1: the loop never waits for a caller
 	admission *admission    // where the call occupies size until it is released
-	size      load
+	size      load          // zero once it is released
 	followed  []shard.Trace // of the traced requests; nearly always nil
 }
 

@@ -8,7 +8,7 @@ import (
 	"github.com/stint-io/stint/shard"
 )
 
-// Thresholds and intervals of the reports and actions on clocks (R18).
+// Thresholds and intervals of the reports on clocks and of what is done about them (R18).
 const (
 	offMost = 200 * time.Millisecond // this machine's clock off the reference: more is reported
 	// This machine's clock ahead of the reference: at this, another node should own the shard.

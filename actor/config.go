@@ -16,7 +16,7 @@ type Config struct {
 	SumEvery int // entries between two sum entries; 4,096 (R12)
 	// IdleSum is the longest time between two sum entries; 10 s. An idle shard with much to sweep uses OpenEvery.
 	IdleSum    time.Duration
-	OpenEvery  time.Duration // how often a leader without an epoch tries to open one; 100 ms (R2c)
+	OpenEvery  time.Duration // between two ticks, and so between two tries to open an epoch; 100 ms (R2c)
 	OpenWithin time.Duration // how long requests queue for an epoch before they are refused; 1.4 s
 
 	// Bounds on submitted requests without an answer; further ones are refused as Overloaded (R20). An abandoned

@@ -14,13 +14,13 @@ type flight struct {
 	parts   []part
 	results []shard.Result // of the parts, one after another
 	began   time.Time
-	bytes   int
-	effects int
+	bytes   int // of the payload; 0 unless it is a batch
+	effects int // records that the batch changes
 
-	happened []shard.Happening // set while watched
+	happened []shard.Happening // empty unless the batch was watched (Config.Watched)
 }
 
-// part is a run of one call's requests that went into a batch.
+// part is a run of one call's requests that went into a batch: those from index from up to, not including, to.
 type part struct {
 	call     *call
 	from, to int
@@ -50,6 +50,7 @@ func (f *flight) reached(step shard.TraceStep, wall time.Time) {
 	}
 }
 
+// openGate releases the answers. Only settle calls it, when the entry is installed (S1).
 func (f *flight) openGate() {
 	results := f.results
 	for _, p := range f.parts {

@@ -8,7 +8,7 @@ import (
 
 // intake is the mailbox: calls on their way to the loop. Any number of goroutines put calls into it. The loop takes all
 // of them at once and sets the number of requests at which it wants to be woken, so that requests that gather while an
-// entry is under way do not wake it. The room bounds the intake.
+// entry is under way do not wake it. The intake itself has no bound: each call has passed the admission.
 type intake struct {
 	wake chan struct{} // of capacity 1: signals that the awaited requests may be there
 
@@ -16,7 +16,7 @@ type intake struct {
 	calls    []*call
 	requests int       // number of requests in the calls
 	want     int       // the loop sleeps until there are this many requests,
-	hurry    time.Time // or a call with an earlier deadline; zero if none
+	hurry    time.Time // or a call with an earlier deadline; zero: deadlines do not wake it
 	closed   bool      // the loop has ended
 }
 

@@ -16,7 +16,8 @@ type Observer struct {
 	// Commit is called with the time that an installed batch, sum entry or adoption took from its proposal to its
 	// outcome.
 	Commit func(took time.Duration)
-	// Happened is called with the changes of keys in an installed batch, if it was Watched when it was evaluated.
+	// Happened is called with the changes of keys in an installed batch, if it was Watched when it was evaluated. It may
+	// keep the slice.
 	Happened func([]shard.Happening)
 	// Epoch is called with the number of an epoch when it opens, and with 0 when it ends, at the latest when the actor
 	// ends.

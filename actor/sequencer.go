@@ -15,7 +15,7 @@ type sequencer struct {
 	id       shard.ID
 	config   Config
 	state    epochState
-	epoch    uint64     // number of the open epoch
+	epoch    uint64     // number of the open epoch, or of this node's last one; 0 before its first
 	seq      uint64     // of the newest entry proposed in it
 	last     limit.Time // stamp of the newest entry proposed; shard time never falls below it
 	queue    queue      // waiting calls
@@ -24,8 +24,8 @@ type sequencer struct {
 	inFlight *flight    // the one proposal under way (X9); nil if there is none
 	rules    rules
 	paused   bool          // for a handover: nothing is proposed
-	sumDue   int           // entries until the next sum entry
-	commit   time.Duration // moving average of the time that a commit takes
+	sumDue   int           // entries until the next sum entry; at 0 or below it goes next
+	commit   time.Duration // moving average of the time that a commit takes; 0 until one is measured
 	pace     pace
 
 	// whyClosed is the certain error of the newest EpochOpen, or the missing condition for proposing one; nil if
@@ -190,6 +190,7 @@ func (q *sequencer) nextSum(now limit.Time, wall time.Time) []byte {
 	return shard.EncodeSum(at)
 }
 
+// propose makes an entry the one under way. The caller passes its payload to the proposer.
 func (q *sequencer) propose(at shard.Stamp, f flight) {
 	q.seq, q.last = at.Seq, at.Now
 	f.epoch, f.seq = at.Epoch, at.Seq
@@ -207,6 +208,8 @@ func (q *sequencer) gather(wall time.Time) (requests []shard.Request) {
 	return requests
 }
 
+// gatherClass appends requests of one class. It removes only the calls that it skips: a call that is gathered stays in
+// the queue until take, because Evaluate may stop before it.
 func (q *sequencer) gatherClass(at queueClass, requests []shard.Request, wall time.Time) []shard.Request {
 	calls := q.queue[at]
 	kept, seen := calls[:0], 0
@@ -244,6 +247,8 @@ func (q *sequencer) take(n int) (parts []part) {
 	return parts
 }
 
+// start reports whether a call is to be decided. If so, a caller that gives up from then on is told that the outcome is
+// unknown. start answers a call with a deadline that is too near; an abandoned one has no reader.
 func (q *sequencer) start(c *call, wall time.Time) bool {
 	if c.fate.Load() == started {
 		return true
@@ -283,6 +288,7 @@ func (q *sequencer) settle(o shard.Outcome, err error, wall time.Time) (f *fligh
 	return f, true
 }
 
+// settleOpen is settle for an EpochOpen. An epoch that it opens may still end for want of policies (takeUp).
 func (q *sequencer) settleOpen(o shard.Outcome, err error) (installed bool) {
 	q.whyClosed = nil
 	if err != nil || o.Dropped != shard.NotDropped {
