@@ -44,6 +44,7 @@ type boltFile struct {
 	watchdog *watchdog
 }
 
+// put writes a value. A hang of it is noticed if its caller has registered the write with the watchdog.
 func (f boltFile) put(key string, value []byte) error {
 	if err := f.fault.cause(); err != nil { //mutant:record-of-what-pebble-did-not
 		return err
@@ -144,6 +145,8 @@ func (s *Stores) createBolt(path string, cfg *StoresConfig) error {
 	return errors.Join(syncDir(s.disk.small, s.dir), syncDir(s.disk.small, filepath.Dir(s.dir)))
 }
 
+// openBolt opens bolt's file at a path, after a check, and creates a missing one. bbolt keeps its list of free pages in
+// memory alone, and reads the whole file for it at the start: the file is small, and each vote writes less.
 func openBolt(path string) (StableFile, error) {
 	if err := checkBolt(path); err != nil { //mutant:bolt-opens-a-damaged-file
 		return nil, err

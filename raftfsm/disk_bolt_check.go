@@ -19,15 +19,17 @@ const (
 	boltBranch  = 1
 	boltLeaf    = 2
 	boltBucket  = 1 // flag of an element whose value is a tree: root page (8), 0 for an inline page | sequence (8)
-	boltMeta    = 64
+	// magic (4) | version (4) | page size (4) | flags (4) | root page (8) | sequence (8) | page of the free list (8) |
+	// pages in use (8) | transaction (8) | fnv-1a of all before (8)
+	boltMeta = 64
 )
 
 // boltTree is the content of a bbolt file.
 type boltTree struct {
 	bytes []byte
-	page  uint64 // page size
-	pages uint64 // pages in use
-	seen  map[uint64]bool
+	page  uint64          // page size
+	pages uint64          // pages in use
+	seen  map[uint64]bool // pages that have a place in the tree already; the meta pages from the start
 }
 
 // checkBolt reads every page of a bbolt file that bbolt will read, before bbolt does. bbolt maps the file into memory
@@ -153,11 +155,13 @@ func (t *boltTree) elements(what string, b []byte, low, high []byte) error {
 
 // boltItem is an element of a page.
 type boltItem struct {
-	key, value []byte
+	key, value []byte // in a branch the key is the child page's first, and there is no value
 	page       uint64 // branch: the child page
 	isTree     bool   // leaf: the value is a tree
 }
 
+// boltItemAt reads the element at an offset of a page of some kind. Positions of keys count from the element itself. ok
+// is false if the key or the value would end after the page.
 func boltItemAt(b []byte, at int, kind uint16) (item boltItem, ok bool) {
 	words := func(i int) uint64 { return uint64(binary.NativeEndian.Uint32(b[at+4*i:])) }
 	position, key, value := words(0), words(1), uint64(0)
@@ -177,6 +181,7 @@ func boltItemAt(b []byte, at int, kind uint16) (item boltItem, ok bool) {
 	return item, true
 }
 
+// bucket checks the tree that the value of an element is: it has its own pages, or is small and an inline page.
 func (t *boltTree) bucket(what string, b []byte) error {
 	if len(b) < boltPageHead {
 		return fmt.Errorf("%s has %d bytes", what, len(b))

@@ -21,8 +21,8 @@ import (
 type faultyFS struct {
 	vfs.FS
 	fault   *diskLatch
-	tail    *tail
-	scratch *vfs.MemFS
+	tail    *tail      // is told what is written to log files, and fsynced
+	scratch *vfs.MemFS // in memory; used once the latch is set
 }
 
 func newFaultyFS(files FS, p *diskLatch, t *tail) *faultyFS {
@@ -188,7 +188,8 @@ func (f *faultyFS) MkdirAll(name string, mode os.FileMode) error {
 	return f.change("making", name, func(files vfs.FS) error { return files.MkdirAll(name, mode) })
 }
 
-// failFile is a file on disk that Pebble writes to, or a directory that it fsyncs.
+// failFile is a file on disk that Pebble writes to, or a directory that it fsyncs. To Pebble, each write and each fsync
+// of it succeeds.
 type failFile struct {
 	vfs.File
 	fs   *faultyFS
@@ -201,6 +202,7 @@ func (f *failFile) try(what string, call func() error) bool {
 	return !f.fs.over() && !f.fs.failed(what, f.name, call())
 }
 
+// fsync also tells the tail that the written bytes are on disk.
 func (f *failFile) fsync(call func() error) error {
 	if f.try("fsyncing", call) && f.log != nil {
 		f.fs.tail.fsynced(f.log)

@@ -21,8 +21,8 @@ type StableFS interface {
 // disk gives access to everything in a data directory.
 type disk struct {
 	FS
-	small FS // holds the small file and the lock
-	open  func(path string) (StableFile, error)
+	small FS                                    // holds the small file and the lock
+	open  func(path string) (StableFile, error) // opens the small file; creates a missing one
 }
 
 func newDisk(files FS) disk {

@@ -16,8 +16,8 @@ import (
 type guard struct {
 	fault    *diskLatch
 	watchdog *watchdog
-	group    string
-	hung     atomic.Bool
+	group    string      // the replica's name, for errors
+	hung     atomic.Bool // a write is late: set and cleared by the watchdog, read by the transport
 }
 
 // write makes a write; inLine is for the small file.
@@ -86,6 +86,7 @@ type guardedLog struct {
 	roster   *roster
 	unsynced *unsyncedWrites
 	leads    func() bool // called by raft's main goroutine; nil: this replica never leads
+	// called when entries are fsynced, on a leader by a goroutine for each write; may be nil
 	appended func(took time.Duration, entries int)
 }
 
@@ -133,7 +134,8 @@ func (l *guardedLog) DeleteRange(first, last uint64) error {
 	return nil
 }
 
-// guardedStable is the raft.StableStore that raft is given.
+// guardedStable is the raft.StableStore that raft is given. A term or a vote is written only when no entry of this
+// replica is still on its way to the disk (unsyncedWrites).
 type guardedStable struct {
 	store    *stableStore
 	guard    *guard
@@ -202,7 +204,7 @@ type guardedSink struct {
 	raft.SnapshotSink
 	guard   *guard
 	pacer   *pacer
-	written func()
+	written func() // called when the snapshot is on disk, perhaps more than once
 }
 
 // Write implements raft.SnapshotSink.

@@ -17,7 +17,7 @@ type Identity struct {
 // identityRecord is the stored form of Identity, with the formats of the directory.
 type identityRecord struct {
 	Identity
-	Format uint32 // directoryFormat
+	Format uint32 // directoryFormat; 0: a build before the first release
 	// Level is the feature level of the directory, which limits how new its content may be. It is 0 until the log's
 	// database is created: after a crash before that, the creation starts over.
 	Level   shard.Level

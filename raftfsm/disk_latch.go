@@ -15,10 +15,10 @@ import (
 // cleared, because the disk may have lost data that a retry would find in the cache and report as written.
 type diskLatch struct {
 	once     sync.Once
-	first    atomic.Pointer[error]
+	first    atomic.Pointer[error] // what set it; nil: it is not set
 	logger   *slog.Logger
-	distrust func(error) // marks the directory for the next start, if possible
-	fatal    func(error)
+	distrust func(error) // marks the directory for the next start, if possible; may be nil
+	fatal    func(error) // StoresConfig.Fatal
 }
 
 // cause returns the error that set the latch, or nil while the stores are sound.
@@ -74,8 +74,8 @@ func (p *diskLatch) check() {
 	}
 }
 
-// contain is isolate for opening and creating: f does not run once the latch is set, and the error is the one that set
-// the latch.
+// contain is isolate for calls of this package's users: f does not run once the latch is set, and the error is then the
+// one that set the latch. Unlike do, it lets f fail without setting the latch, except by an EIO.
 func (p *diskLatch) contain(f func() error) error {
 	if err := p.cause(); err != nil {
 		return err

@@ -19,8 +19,8 @@ type recentLog struct {
 	raft.LogStore
 
 	mu      sync.RWMutex
-	entries [recentEntries]*raft.Log // by index, modulo their number
-	bytes   int
+	entries [recentEntries]*raft.Log // by index, modulo their number; read only, as readers share their data
+	bytes   int                      // of the entries' data
 }
 
 // GetLog implements raft.LogStore.

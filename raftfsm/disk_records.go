@@ -18,8 +18,8 @@ func (s *Stores) PutRecord(name string, value any) error {
 	}))
 }
 
-// ReadRecord reads the record that Keep last wrote under a name. Its error has ErrCorrupt in the chain if the bytes are
-// not those written.
+// ReadRecord reads the record that PutRecord last wrote under a name. Its error has ErrCorrupt in the chain if the
+// bytes are not those written.
 func (s *Stores) ReadRecord(name string, into any) (found bool, err error) {
 	err = s.fault.contain(func() error {
 		err := s.file.getJSON(recordPrefix+name, into)

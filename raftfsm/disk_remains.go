@@ -24,9 +24,9 @@ type Remains struct {
 	identityRecord identityRecord
 	groups         []groupRecord
 	suspicion      suspicion
-	torn           string // what the log has lost; "": nothing that is known
-	lock           io.Closer
-	file           boltFile
+	torn           string    // what the log has lost; "": nothing that is known
+	lock           io.Closer // nil: the directory is a copy, or its disk takes no writes
+	file           boltFile  // without latch and watchdog, which only a write needs
 	db             *database
 }
 
@@ -43,7 +43,7 @@ type Survivor struct {
 	Forgetful       string
 	Unreadable      string // why there is no state; "": there is one
 	SnapshotIndex   uint64 // 0: none
-	SnapshotEntries uint64 // entries that were replayed after it
+	SnapshotEntries uint64 // entries that were replayed after it; only some of them change the state
 }
 
 // Voters is a configuration of a group.

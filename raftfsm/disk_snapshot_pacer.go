@@ -22,10 +22,10 @@ const (
 
 // pacer paces the writing of one snapshot. It belongs to the goroutine that writes it.
 type pacer struct {
-	file     vfs.File // the snapshot's file
+	file     vfs.File // the snapshot's file, which the sink closes
 	hurry    func() bool
-	unsynced int
-	began    time.Time // start of the current piece
+	unsynced int       // bytes of the current piece
+	began    time.Time // start of the current piece; the pause before it does not count
 }
 
 // newPacer paces writes to a file. While hurry returns true, the writer does not pause.

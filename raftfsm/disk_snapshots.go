@@ -39,7 +39,7 @@ const (
 // and would start with an older state.
 type snapshotStore struct {
 	files FS
-	dir   string
+	dir   string // with one directory for each snapshot (snapshotsInner)
 	// full while a snapshot is listed or finished: raft may finish its own and a received one concurrently
 	turn chan struct{}
 }
@@ -131,6 +131,7 @@ func (s *snapshotStore) newest(id shard.ID) (*shard.State, error) {
 	return state, errors.Join(err, from.Close())
 }
 
+// describe reads the description of a finished snapshot.
 func (s *snapshotStore) describe(id string) (*snapshotMeta, error) {
 	b, err := readFile(s.files, s.files.PathJoin(s.dir, id, snapshotMetaName))
 	if errors.Is(err, fs.ErrNotExist) { // it existed before the snapshot got its name
@@ -206,10 +207,10 @@ type snapshotSink struct {
 	store  *snapshotStore
 	draft  string // its directory
 	meta   snapshotMeta
-	file   vfs.File
-	buffer *bufio.Writer
-	sum    hash.Hash64
-	closed bool
+	file   vfs.File      // of the state, in the draft
+	buffer *bufio.Writer // feeds sum, then file
+	sum    hash.Hash64   // of what the buffer has passed on
+	closed bool          // closed or canceled
 }
 
 // ID implements raft.SnapshotSink.

@@ -21,9 +21,9 @@ const (
 // never chose (hashicorp/raft issue 661). So the term is held back here, and the call with the candidate writes both as
 // one value.
 type stableStore struct {
-	file     boltFile
-	prefix   string
-	voteTerm uint64 // written by the next vote; 0: none
+	file     boltFile // shared by all groups
+	prefix   string   // Replica.stablePrefix
+	voteTerm uint64   // written by the next vote; 0: none
 }
 
 // Set implements raft.StableStore.

@@ -40,11 +40,11 @@ const diskFloorBytes = 64 << 20
 // in one bolt file. Safe for concurrent use. All groups must be shut down before Close.
 type Stores struct {
 	dir       string
-	identity  Identity
+	identity  Identity // that of identityRecord, which never changes and needs no mu
 	disk      disk
-	memTable  uint64
+	memTable  uint64 // StoresConfig.memTable, or the default
 	logger    *slog.Logger
-	repeats   *loglimit.Limit
+	repeats   *loglimit.Limit // of the lines of all groups' raft
 	fault     *diskLatch
 	watchdog  *watchdog
 	lock      io.Closer
@@ -56,7 +56,7 @@ type Stores struct {
 	tail      tail
 	lowDisk   atomic.Bool
 	free      atomic.Uint64 // bytes for the directory, asked once a second
-	stop      chan struct{}
+	stop      chan struct{} // closed by Close: ends the goroutines of watching
 	watching  sync.WaitGroup
 
 	snapshotting sync.Mutex // held by a group while it writes a snapshot that was due
@@ -64,7 +64,7 @@ type Stores struct {
 	mu             sync.Mutex
 	identityRecord identityRecord   // as in the bolt file
 	groups         []groupRecord    // as in the bolt file
-	open           map[Replica]bool // replicas in use
+	open           map[Replica]bool // replicas that run, or are being created or destroyed
 }
 
 // Exists reports whether a data directory holds data of a node. It returns true if that cannot be determined. fs is
@@ -112,6 +112,8 @@ func OpenStores(dir string, cfg StoresConfig) (*Stores, error) {
 	return s, nil
 }
 
+// start opens the directory: the lock first, then the bolt file, which says what there must be, and the log last.
+// Opening changes the log, so the marks of a bad disk are read before. After an error closeFiles closes what is open.
 func (s *Stores) start(cfg *StoresConfig) (err error) {
 	if err := makeDirs(s.disk.small, s.dir); err != nil {
 		return err

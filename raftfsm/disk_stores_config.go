@@ -11,7 +11,8 @@ import (
 type StoresConfig struct {
 	// Fresh is the identity given to a directory that has none.
 	Fresh Identity
-	// FreshRecords are records (Stores.Keep) that such a directory gets together with its identity.
+	// FreshRecords are records (Stores.PutRecord) that such a directory gets together with its identity: after a crash
+	// it has all of them or none.
 	FreshRecords map[string]any
 	// FreshLevel is the feature level that such a directory gets; 0: shard.LevelFirst.
 	FreshLevel shard.Level

@@ -27,7 +27,7 @@ func suspicious(err error) bool {
 // stores, because the stores are what failed. suspicion may be used concurrently.
 type suspicion struct {
 	files FS
-	path  string
+	path  string // "" until load: nothing is marked before
 
 	mu      sync.Mutex
 	exist   []Replica          // on the disk now; the next mark names these

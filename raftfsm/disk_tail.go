@@ -71,19 +71,19 @@ type tail struct {
 	path  string // of the marks
 	log   string // directory of the log files
 
-	mu     sync.Mutex
-	newest *logFile // the file that Pebble writes to; nil before the first
+	mu     sync.Mutex // taken by each write to the log, and never held during a write to the disk
+	newest *logFile   // the file that Pebble writes to; nil before the first
 
-	writing sync.Mutex // held while a mark is written
-	slots   vfs.File
-	marked  tailMark // the newest mark on disk
+	writing sync.Mutex // held while a mark is written; taken before mu
+	slots   vfs.File   // nil until this process writes its first mark
+	marked  tailMark   // the newest mark on disk
 }
 
 // logFile is one of Pebble's log files while it is written. Its fields are guarded by tail.mu.
 type logFile struct {
-	name            string
-	written, synced int64
-	sum, syncedSum  uint32
+	name            string // without its directory
+	written, synced int64  // bytes
+	sum, syncedSum  uint32 // crc32c of the written bytes, and of the synced ones
 }
 
 func isLogFile(name string) bool { return strings.HasSuffix(name, ".log") }
@@ -96,6 +96,7 @@ func (t *tail) begun(name string) *logFile {
 	return t.newest
 }
 
+// wrote notes bytes that are about to be appended to a log file. Its next fsync covers them.
 func (t *tail) wrote(f *logFile, b []byte) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -247,6 +248,7 @@ func (t *tail) check() (torn string, err error) {
 	return t.compare()
 }
 
+// compare reads the marked log file up to where it was fsynced; what is behind that may be torn.
 func (t *tail) compare() (torn string, err error) {
 	m := t.marked
 	if m.File == "" {

@@ -83,6 +83,7 @@ func (a *unsyncedWrites) await(index uint64) {
 // settle returns when nothing is on its way to the disk.
 func (a *unsyncedWrites) settle() { a.await(^uint64(0)) }
 
+// errOwnDisk is what raft gets in place of a follower's acknowledgment that must not count.
 var errOwnDisk = errors.New("raftfsm: this node's own disk failed")
 
 // isOnlyVoter reports whether a configuration names no voter but this replica, which then commits its entries by

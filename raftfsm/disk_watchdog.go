@@ -29,14 +29,14 @@ type watchdog struct {
 	fault  *diskLatch
 	fatal  int // ticks until a write is taken for one that never returns
 	mu     sync.Mutex
-	writes map[*pendingWrite]struct{}
+	writes map[*pendingWrite]struct{} // those under way; guarded by mu
 }
 
 // pendingWrite is one call that has not returned yet.
 type pendingWrite struct {
 	what   string
 	inLine bool         // of the small file, behind its other writes
-	hung   *atomic.Bool // the group's flag: its transport sends nothing while it is set
+	hung   *atomic.Bool // the group's flag: its transport sends nothing while it is set; never nil
 	ticks  int          // since it began; guarded by watchdog.mu, as is still
 	still  int          // since it began, or since a write before it in the line returned
 }
@@ -45,7 +45,7 @@ func newWatchdog(p *diskLatch, fatal int) *watchdog {
 	return &watchdog{fault: p, fatal: fatal, writes: make(map[*pendingWrite]struct{})}
 }
 
-// begin registers a write; the caller calls end when it has returned.
+// begin registers a write; the caller calls end, once, when it has returned.
 func (w *watchdog) begin(began pendingWrite) (end func()) {
 	outstanding := &began
 	w.mu.Lock()
@@ -72,6 +72,8 @@ func (w *watchdog) lineMoved() {
 	}
 }
 
+// tick sets the latch if a write has taken too long. It no longer holds mu then, for which other writes would wait as
+// long as the marks of the disk take.
 func (w *watchdog) tick() {
 	if late := w.age(); late != nil {
 		w.fault.fail(fmt.Errorf("%s did not return within %v: the disk hangs", late.what, time.Duration(w.fatal)*watchdogTick))

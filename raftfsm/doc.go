@@ -7,7 +7,8 @@
 // installed. It never evaluates a request or reads a request's time, and it knows no actor, no cluster table and no
 // network address: its caller provides a StreamLayer that reaches replicas by name.
 //
-// All exported methods may be called concurrently, except Propose, which one goroutine calls for each group.
+// All exported methods may be called concurrently, except Propose, which one goroutine calls for each group, and those
+// of Remains.
 //
 // # Which parts of raft are trusted
 //

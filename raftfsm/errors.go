@@ -15,7 +15,8 @@ import (
 
 // ErrLost says that a data directory or a replica lost part of what it had acknowledged. It starts no Raft member and
 // answers no vote: with its old name and a shorter memory it would vote twice and drop acknowledged entries. It must be
-// replaced under a new number, which needs another voter: there is no backup yet to restore from.
+// replaced under a new number, which needs another voter. Without one, a new cluster is restored from a backup, or from
+// what is left on the disks (Remains).
 var ErrLost = errors.New("a part of it is lost")
 
 // ErrDestroyed says that a replica was destroyed here (DestroyGroup). ErrLost is in its chain: a table that lists the

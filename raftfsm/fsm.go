@@ -20,13 +20,13 @@ import (
 type fsm struct {
 	id       shard.ID
 	guard    *guard
-	applied  func(shard.Outcome)
-	diverged func(error)
+	applied  func(shard.Outcome) // Observer.Applied; may be nil
+	diverged func(error)         // Observer.Diverged; may be nil
 
-	index   atomic.Uint64 // of the newest entry installed; the index of a restored snapshot is in raft's own statistics
+	index   atomic.Uint64 // of the newest installed entry or configuration; a restored snapshot does not set it
 	entries atomic.Uint64 // installed since the newest snapshot
 	bytes   atomic.Uint64 // of those entries
-	records atomic.Int64  // the bytes of the state's records
+	records atomic.Int64  // the bytes of the state's records, for readers without mu
 
 	mu    sync.RWMutex // Apply, Snapshot and Restore write; View reads
 	state *shard.State

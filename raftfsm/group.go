@@ -14,7 +14,7 @@ import (
 // Group is one replica of a shard: its Raft member, its log and its state. All methods may be called concurrently,
 // except Propose, which one goroutine calls.
 type Group struct {
-	name      string
+	name      string // Replica.Name: raft's id and address of this replica
 	cfg       GroupConfig
 	stores    *Stores
 	guard     *guard
@@ -28,11 +28,11 @@ type Group struct {
 	transferring sync.Mutex // held during a leadership transfer
 	transferred  time.Time  // when the newest one ended; zero: none yet; guarded by transferring
 
-	proposals chan struct{} // one token for each proposal under way
+	proposals chan struct{} // one token for each request to raft: a proposal, a change of members, a transfer
 	closing   atomic.Bool   // no new proposals
 	closed    chan struct{} // raft has ended
 	shutdown  sync.Once
-	watching  sync.WaitGroup
+	watching  sync.WaitGroup // goroutines that end with closed
 }
 
 // OpenGroup starts a replica that CreateGroup made. Its error has ErrLost in the chain when the replica's stores have
@@ -64,6 +64,7 @@ func OpenGroup(stores *Stores, cfg GroupConfig) (*Group, error) {
 	return g, nil
 }
 
+// open examines what raft will read, and starts raft last: a replica that is refused sends nothing and gives no vote.
 func (g *Group) open() error {
 	replica := g.cfg.Replica
 	logger := newRaftLogger(g.stores.logger.With("shard", replica.Shard), g.stores.repeats)
@@ -226,8 +227,8 @@ func (g *Group) Picture(epoch, seq uint64, look func(*shard.State)) (*shard.Snap
 
 // Status is a replica's position in its group.
 type Status struct {
-	Leading       bool
-	CommitIndex   uint64
+	Leading       bool   // Group.Leading: false also for a leader that may not propose
+	CommitIndex   uint64 // as this replica knows it; a follower hears of it late
 	AppliedIndex  uint64 // installed into the state
 	SnapshotIndex uint64 // 0: none yet
 }

@@ -8,9 +8,9 @@ import (
 
 // boot is the state that a replica finds on its disk.
 type boot struct {
-	snapshotIndex, snapshotTerm uint64
-	lastIndex, lastTerm         uint64 // of the log; 0 when it is empty
-	members                     raft.Configuration
+	snapshotIndex, snapshotTerm uint64             // of the newest snapshot; 0 if there is none
+	lastIndex, lastTerm         uint64             // of the log after the snapshot; 0 when it is empty
+	members                     raft.Configuration // the newest, committed or not; empty: the replica waits to be added
 }
 
 // examine reads everything that raft will read, before raft does: raft panics where examine returns an error. Every
@@ -50,6 +50,8 @@ func examine(log *logStore, stable *stableStore, snapshots raft.SnapshotStore, r
 	return b, b.check(stable, record)
 }
 
+// check compares the log with the term, which is in the other store, and with the record of the creation: each store
+// may have lost what the others still know.
 func (b *boot) check(stable *stableStore, record groupRecord) error {
 	term, err := stable.currentTerm()
 	if err != nil {

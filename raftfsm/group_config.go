@@ -53,9 +53,11 @@ func (c *GroupConfig) trailing() uint64 {
 	return trailingEntries
 }
 
-// Observer receives the events of a group. Its functions must not block; nil functions are not called.
+// Observer receives the events of a group. Its functions must not block; nil functions are not called. They may be
+// called concurrently.
 type Observer struct {
-	// Appended is called when a batch of log entries was written and fsynced.
+	// Appended is called when a batch of log entries was written and fsynced. took is from the write to the end of its
+	// fsync.
 	Appended func(took time.Duration, entries int)
 	// Applied is called when an entry was installed into the shard's state, or dropped by its fence (Outcome.Dropped).
 	Applied func(shard.Outcome)

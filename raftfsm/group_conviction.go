@@ -6,7 +6,7 @@ import (
 )
 
 // Conviction says why a replica must not be opened again: its memory held something other than its log says. Its log,
-// votes and snapshots stay on disk as evidence until the replica is destroyed.
+// votes and snapshots stay on disk as evidence until the replica is destroyed; the conviction itself stays for ever.
 type Conviction struct {
 	Why string    // the reason, for people
 	At  time.Time // when it was convicted

@@ -103,6 +103,7 @@ func (s *Stores) use(replica Replica) bool {
 	return true
 }
 
+// release ends what use or announce began.
 func (s *Stores) release(replica Replica) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

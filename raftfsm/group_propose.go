@@ -92,6 +92,7 @@ func (g *Group) settle(future raft.ApplyFuture) settlement {
 	return settlement{outcome: outcome}
 }
 
+// await is the wait of a proposal. A proposal that it gives up keeps its token until raft has ended it.
 func (g *Group) await(settled <-chan settlement) (shard.Outcome, error) {
 	select {
 	case s := <-settled:

@@ -39,6 +39,7 @@ func (t *transport) isLate(name string) bool {
 
 // match is an entry that a follower has in common with the leader of a term. Their logs are the same up to it (Ongaro
 // and Ousterhout, "In Search of an Understandable Consensus Algorithm", section 5.3), and stay so while the term lasts.
+// term is the leader's, and entryTerm that of the entry. The zero value means that no entry is known to be in common.
 type match struct{ term, index, entryTerm uint64 }
 
 // matching returns the newest entry that a follower has in common with the leader of the request that it accepted.

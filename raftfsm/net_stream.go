@@ -21,8 +21,8 @@ type StreamLayer interface {
 type streams struct {
 	StreamLayer
 	mu     sync.Mutex
-	conns  map[net.Conn]struct{}
-	closed bool
+	conns  map[net.Conn]struct{} // accepted and not closed; guarded by mu
+	closed bool                  // guarded by mu: what is accepted from now on is closed at once
 }
 
 func newStreams(layer StreamLayer) *streams {

@@ -31,8 +31,8 @@ var errHungDisk = errors.New("raftfsm: the disk hangs, sending nothing")
 // nothing stays leader. While hung returns true, nothing is sent to a follower.
 //
 // Pipelines. A follower is sent its next request when it has answered the previous one, with all entries written in the
-// meantime. Actors have one or two entries under way, so a pipeline would not speed any of them up. It would cost two
-// more goroutines that pass each response on, and it has a trap: raft stops reading a pipeline's responses at the first
+// meantime. An actor has one entry under way (X9), so a pipeline would not speed it up. It would cost two more
+// goroutines that pass each response on, and it has a trap: raft stops reading a pipeline's responses at the first
 // error or refusal, and if it is about to send just then, it waits forever for a place that never becomes free.
 //
 // Rest. A follower that no commit waits for is sent fewer and larger messages (rest).
@@ -83,18 +83,18 @@ type transport struct {
 	relaying  sync.WaitGroup
 	closed    chan struct{}
 	closing   sync.Once
-	waiting   context.Context // of rests, beats, resending and repeated pre-votes
-	end       context.CancelFunc
+	waiting   context.Context    // of rests, beats, resending and repeated pre-votes
+	end       context.CancelFunc // of waiting, before raft is shut down: raft waits for its goroutines, which wait here
 
 	mu       sync.Mutex
 	contacts map[string]contact // by replica name
 	exchange time.Duration      // moving average of the time from a message with entries to its answer
 }
 
-// contact is the last response of a follower.
+// contact is the last response of a follower, to this replica as a leader of any term.
 type contact struct {
 	at      time.Time
-	lastLog uint64
+	lastLog uint64 // index of its newest entry, which the leader's log need not have
 	match   match
 }
 
