@@ -47,8 +47,8 @@ type canary struct {
 // canaryObserver is told what the canary finds.
 type canaryObserver interface {
 	CanaryHeard(shard uint32, at time.Time)
-	CanaryLeft(shard uint32)
-	CanaryViolated(shard uint32, kind string)
+	CanaryLeft(shard uint32)                  // it has no slots: its silence is no alarm
+	CanaryViolated(shard uint32, kind string) // kind is "lost" or "doubled"
 }
 
 // canaryBook is what a node knows of its key on one shard.

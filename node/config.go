@@ -130,6 +130,7 @@ func (c *Config) mayBeJoined() bool {
 // maxFounders is the largest number of node ids that fits into their announcement.
 const maxFounders = 7
 
+// validate says why no node can start with a configuration. It also reads the first token from its file.
 func (c *Config) validate() error {
 	switch {
 	case c.DataDir == "":

@@ -39,14 +39,14 @@ type dispatcher struct {
 	// Owned by the goroutine of run.
 	schedule *notify.Schedule
 	waiting  map[notify.Delivery]*waitingEvent
-	known    map[string]*notify.Sink // by name, as read last
-	readNext time.Time               // when the outboxes are
-	ended    chan endedTry
-	trying   sync.WaitGroup
+	known    map[string]*notify.Sink         // by name, as read last
+	readNext time.Time                       // when the outboxes are
+	ended    chan endedTry                   // has room for all tries under way: none waits for run, which may be over
+	trying   sync.WaitGroup                  // tries, and all else that run has begun
 	settled  map[settling][]shard.EventPlace // to be noted by their shards
 	busy     map[settling]bool               // a note is under way
-	noted    chan settling
-	spikesOf time.Time // the minute in which spikes were looked for last
+	noted    chan settling                   // notes that are over, done or failed
+	spikesOf time.Time                       // the minute in which spikes were looked for last
 
 	mu    sync.Mutex
 	fails map[string]string // guarded by mu: why sinks did not take what they were sent last

@@ -35,7 +35,8 @@ type documentConfig[V any] struct {
 	// admit sees a version before it is kept. An error stops the node, which must not serve in a cluster that it cannot
 	// follow.
 	admit func(*V) error
-	// learned is called after a version became known, one call at a time for all documents of the node.
+	// learned is called after a version became known, one call at a time for all documents of the node. It must not
+	// learn one itself, as it has the turn. A version that was kept before the start is admitted, and not told here.
 	learned func(before, now known[V])
 }
 
@@ -144,7 +145,8 @@ func (d *document[V]) found(ctx context.Context, by *shard.Adjustment, first *V)
 	})
 }
 
-// learn takes a version that is newer than the known one.
+// learn takes a version that is newer than the known one, and ignores any other. One that cannot be decoded leaves the
+// known one in force; after every other error the node stops.
 func (d *document[V]) learn(newer shard.Document) error {
 	defer d.of.learning.take()()
 	before := d.now()

@@ -24,15 +24,15 @@ const documentTimeout = 5 * time.Second
 // tell each other. All methods may be called concurrently, except for those that say otherwise.
 type documents struct {
 	router *routing.Router // set before the first exchange
-	dir    *dataDir
+	dir    *dataDir        // nil on an edge, which keeps nothing
 	logger *slog.Logger
 	fail   func(error)
 
-	learning turns // of all documents
+	learning turns // of all documents: held while one is admitted, kept and told
 	// shared are those that every node knows, in the order in which a node learns them: what may be written and the
 	// secrets before the table, without which no request is served. Set before any other goroutine is started.
 	shared     []sharedDocument
-	bills      *document[string] // the id of the cluster's bills
+	bills      *document[string] // the id of the cluster's bills; not shared: it is read when one needs it (ledger)
 	read       shard.Position    // of the replica's state that learnFrom read last; owned by the reconciler
 	unreadable bool              // learnFrom has logged that a document cannot be read; owned by the reconciler
 }

@@ -43,7 +43,7 @@ type EdgeConfig struct {
 type Edge struct {
 	process
 	upstream *upstream
-	poster   *notify.Poster
+	poster   *notify.Poster // fetches the keys of gates; an edge sends to no sink
 
 	// when a node last told the edge what it must know, in Unix microseconds; 0: never
 	heard   atomic.Int64

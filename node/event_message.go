@@ -21,7 +21,8 @@ type envelope struct {
 	Data      any    `json:"data"`
 }
 
-// eventData are the figures of an event. Instants are in RFC 3339.
+// eventData are the figures of an event. Instants are in RFC 3339. A figure that may be 0 is a pointer: it is absent
+// from events of other kinds only.
 type eventData struct {
 	Namespace string  `json:"namespace"`
 	Policy    string  `json:"policy"`

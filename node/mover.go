@@ -42,9 +42,9 @@ const (
 type mover struct {
 	view     *clusterView
 	submit   func(context.Context, shard.ID, []shard.Request) []shard.Result
-	tellAll  func() // has the other nodes ask for the table
-	billing  func(context.Context) (*policy.Set, []notify.Sink, error)
-	moved    func() // counts a move that this node has ended
+	tellAll  func()                                                    // has the other nodes ask for the table
+	billing  func(context.Context) (*policy.Set, []notify.Sink, error) // sinkAdmin.billing
+	moved    func()                                                    // counts a move that this node has ended
 	tasks    *tasks
 	stopping func() bool // whether this node stops
 	logger   *slog.Logger

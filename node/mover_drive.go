@@ -243,6 +243,8 @@ func pushed(status *shard.SlotStatus, s *notify.Sink) (at shard.PushPosition, no
 	return at, kept.Version > 0, err
 }
 
+// put gives To a page that From has read. The page's number is the next one by To's last status, so that a copy of the
+// request puts nothing twice.
 func (d *moveDrive) put(ctx context.Context, page shard.MovePage) (waits string, err error) {
 	terms := shard.MoveTerms{
 		Move:   d.Move.Move,

@@ -87,7 +87,7 @@ func (p *process) fail(err error) {
 	}
 }
 
-// Done yields the reason to stop, at most once.
+// Done yields the reason to stop, at most once, and not if AwaitReady has returned it.
 func (p *process) Done() <-chan error { return p.fatal }
 
 // awaitReady waits until ready returns nil, there is a reason to stop, or ctx ends.

@@ -57,7 +57,7 @@ type pusher struct {
 
 // sinkRest is how long a sink that has failed is left alone.
 type sinkRest struct {
-	failures int
+	failures int // since it took something last
 	until    time.Time
 	why      string
 }
@@ -69,6 +69,8 @@ func (p *pusher) run(ctx context.Context) {
 	}
 }
 
+// round pushes what is due. It forgets the failures of a sink that this node owes nothing: another one may own the
+// shards now, and tells itself whether the sink fails.
 func (p *pusher) round(ctx context.Context) {
 	p.owed = make(map[string]bool)
 	if revision := p.view.revision(); revision != nil && sendsBills(revision.Set) && p.learnSinks(ctx) {
@@ -114,6 +116,8 @@ func sendsBills(set *policy.Set) bool {
 	})
 }
 
+// learnSinks takes the sinks as they were read lately, and reports whether bills can be sent: they have ids. It forgets
+// the failures of a sink that another one has replaced.
 func (p *pusher) learnSinks(ctx context.Context) bool {
 	if sinks, anew := p.sinkSender.learnSinks(ctx, pushSinksEvery); anew {
 		for i := range p.known {
@@ -271,7 +275,8 @@ func anyFinal(set *policy.Set, sink string, after, now limit.Time) bool {
 	})
 }
 
-// note notes a position in the log of the shard.
+// note notes a position in the log of the shard, in place of kept's, and makes it kept's. It fails if another one was
+// noted since kept was read.
 func (p *pusher) note(ctx context.Context, r *replica, kept *shard.Push, at shard.PushPosition) error {
 	text, err := at.Encode()
 	if err != nil {

@@ -21,7 +21,7 @@ type cloudEvent struct {
 	Time    string         `json:"time"` // the last second of the period
 	Data    cloudEventData `json:"data"`
 
-	bill *shard.Usage
+	bill *shard.Usage // what the event is made of; not sent
 }
 
 // cloudEventData has the bill, and what it comes to.

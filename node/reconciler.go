@@ -130,6 +130,8 @@ func (c *reconciler) noteActed(which raftfsm.Replica, err error) {
 	}
 }
 
+// act takes one step, or starts the task that takes it. An error that is ErrDisk makes the replica a lost one
+// (noteActed).
 func (c *reconciler) act(ctx context.Context, action placement.Action, which raftfsm.Replica) error {
 	r := c.replicas.of(which.Shard)
 	runs := r != nil && r.Replica == which

@@ -27,7 +27,7 @@ const (
 type debts struct {
 	now      func() time.Time
 	router   *routing.Router
-	slots    func() *slot.Map
+	slots    func() *slot.Map // never nil here: where a data shard has a replica, the table is known
 	tasks    *tasks
 	stopping func() bool // whether this node stops
 }

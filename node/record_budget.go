@@ -36,7 +36,7 @@ var noTable = func() *slot.Map {
 	return m
 }()
 
-// slots is the actor.Config.Slots of a replica.
+// slots is the actor.Config.Slots of a replica. nil would mean all slots, so without a table it is noTable.
 func (b *recordBudget) slots(r *replica) *slot.Map {
 	switch b.count(r); {
 	case r.slots == nil:

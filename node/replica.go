@@ -127,7 +127,7 @@ func (r *replica) report(revision *policy.Revision, room shard.Room) placement.R
 // Standing is the state of one replica at one moment.
 type Standing struct {
 	raftfsm.Replica
-	Epoch, Seq uint64
-	Time       limit.Time
-	Sum        uint64 // the fingerprint: replicas of one shard at one epoch and seq must agree
+	Epoch, Seq uint64     // of the newest entry that it has installed
+	Time       limit.Time // shard time of that entry
+	Sum        uint64     // the fingerprint: replicas of one shard at one epoch and seq must agree
 }

@@ -41,6 +41,8 @@ func (o *replicaObserver) leadership() {
 	o.changed.notify()
 }
 
+// applied is called when an entry was installed or dropped. One of the system shard may bring a newer document, which
+// the reconciler learns from this node's replica.
 func (o *replicaObserver) applied(id shard.ID, outcome shard.Outcome) {
 	if outcome.Dropped != shard.NotDropped {
 		o.metrics.Drop(uint32(id), outcome.Dropped.String())

@@ -22,7 +22,7 @@ type replicaSet struct {
 
 	mu        sync.RWMutex
 	running   map[shard.ID]*replica                  // guarded by mu
-	lost      map[raftfsm.Replica]bool               // guarded by mu: must not be opened
+	lost      map[raftfsm.Replica]bool               // guarded by mu: must not be opened; not on disk
 	convicted map[raftfsm.Replica]raftfsm.Conviction // guarded by mu: likewise; as in the stores
 }
 

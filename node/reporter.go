@@ -33,15 +33,17 @@ type reporter struct {
 	changed    notifier
 	ports      *ports
 
+	// usesWanted, failingSinks, skippedBills and moves are of parts that are given the reporter, and set once these are
+	// made.
 	survivors    func(dead string) []placement.Survivor
 	usesWanted   func() bool // whether a caller waits for the last uses of tokens
 	testClock    bool        // tests move the clock
 	machine      *machine
-	failingSinks func() map[string]string
-	skippedBills func() map[string]shard.SkippedBills
+	failingSinks func() map[string]string             // by sink: why it fails
+	skippedBills func() map[string]shard.SkippedBills // by sink
 	moves        func() []placement.MoveReport
-	leases       func() int // that this node holds
-	endLeases    func(namespace, policy, key string)
+	leases       func() int                          // that this node holds
+	endLeases    func(namespace, policy, key string) // ends this node's, when another node changes the key by hand
 }
 
 // question asks another node for what is newer than what this one knows.

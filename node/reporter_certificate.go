@@ -8,8 +8,8 @@ import (
 // expirySoon is how long before its expiry a certificate becomes a problem that status shows.
 const expirySoon = 14 * 24 * time.Hour
 
-// expiryProblems says that what ends, a node's certificate or authority, ends soon or has ended; a zero time is that of
-// none. expired is what follows when it has.
+// expiryProblems returns the problem of a node's certificate or authority that expires soon or has expired; none if it
+// does not, or if ends is zero: then there is no such certificate. expired says what follows once it has expired.
 func expiryProblems(node, what string, ends, now time.Time, expired string) []string {
 	left := ends.Sub(now)
 	switch at := ends.UTC().Format(time.RFC3339); {

@@ -19,7 +19,7 @@ type sinkSender struct {
 	replicas *replicaSet
 	decide   func(context.Context, []shard.Request) []shard.Result
 	sinks    *sinkAdmin
-	poster   *notify.Poster
+	poster   *notify.Poster // used by both, and for the keys of gates; the dispatcher closes it
 	pace     notify.Pace
 	metrics  *metrics.Metrics
 	logger   *slog.Logger

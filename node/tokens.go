@@ -17,7 +17,7 @@ import (
 // is in force.
 type tokens struct {
 	guard *auth.Guard
-	dir   *dataDir
+	dir   *dataDir // nil on an edge
 	now   func() time.Time
 	fail  func(error)
 

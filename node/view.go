@@ -26,7 +26,7 @@ type clusterView struct {
 	waiting  atomic.Pointer[string]           // what this node's cluster waits for, set by the founder; nil: it has one
 }
 
-// viewConfig is what a clusterView needs.
+// viewConfig is what a clusterView needs. An edge gives only documents, logger and functions.
 type viewConfig struct {
 	node        string // id of this node
 	dir         *dataDir

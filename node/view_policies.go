@@ -9,6 +9,8 @@ import (
 	"github.com/stint-io/stint/shard"
 )
 
+// newPoliciesDocument makes the document of the policies. It is not kept on disk: what a shard decides by is in its own
+// log (X7).
 func (v *clusterView) newPoliciesDocument() *document[policy.Revision] {
 	return newDocument(documentConfig[policy.Revision]{
 		of:   v.documents,
