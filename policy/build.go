@@ -4,7 +4,7 @@ import "fmt"
 
 // Build makes a Set of policies that were not read from a file. It applies the checks of Parse, so Format can write an
 // accepted Set and Parse can read it back. The error is a *ParseError of the file "policies"; its problems have paths
-// but no lines. The policies must not be changed afterwards.
+// but no lines. Build prepares the policies for Resolve, as NewSet does. They must not be changed afterwards.
 func Build(policies []*Policy) (*Set, error) {
 	d := newDecoder()
 	for _, p := range policies {

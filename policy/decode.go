@@ -17,10 +17,11 @@ import (
 //
 // Aliases are refused, so the work is bounded by the size of the file.
 type decoder struct {
-	at       map[string]place // position of each field, by path
-	problems []Problem
-	failed   map[string]bool        // paths that could not be read
+	at       map[string]place       // position of each field, by path
+	problems []Problem              // as found; error sorts them
+	failed   map[string]bool        // paths that could not be read; report drops the problems of what lies in them
 	zones    map[string]*limit.Zone // by name; each is loaded once and shared by the limits of that zone
+	// loadZone is limit.LoadZone or the caller's. Its errors must be *limit.FieldErrors: others count as success.
 	loadZone func(name string) (*limit.Zone, error)
 }
 
@@ -33,15 +34,18 @@ func newDecoder() *decoder {
 	}
 }
 
+// place is a position in the file. Both numbers are from 1; they are 0 in what did not come as text.
 type place struct{ line, column int }
 
 // value is one value of the file together with its field.
 type value struct {
-	node *yaml.Node
-	name string // of the field; "" for an item of a list
-	path string
+	node *yaml.Node // nil if the file does not have the field
+	name string     // of the field; "" for an item of a list
+	path string     // as in Problem
 }
 
+// fail reports a problem of a value, and marks the value as unread: report then drops what the checks of the numbers
+// find in it. A problem that leaves the value usable is for add.
 func (d *decoder) fail(path, format string, args ...any) {
 	d.add(d.placeOf(path), path, fmt.Sprintf(format, args...))
 	d.failed[path] = true
@@ -112,7 +116,8 @@ func (d *decoder) refuse(v value, want string) {
 
 func quoted(n *yaml.Node) bool { return n.Style&(yaml.SingleQuotedStyle|yaml.DoubleQuotedStyle) != 0 }
 
-// entries lists the fields of a mapping in file order, each name once.
+// entries lists the fields of a mapping in file order, each name once. It reports any other kind of value, which has
+// none.
 func (d *decoder) entries(v value) []value {
 	if v.node.Kind != yaml.MappingNode {
 		d.refuse(v, "a mapping")
@@ -157,6 +162,7 @@ func (d *decoder) knows(v value, given []value, known []string) {
 	}
 }
 
+// items lists the items of a list. It reports any other kind of value, and then ok is false; an empty list is ok.
 func (d *decoder) items(v value) (list []value, ok bool) {
 	if v.node.Kind != yaml.SequenceNode {
 		d.refuse(v, "a list")

@@ -14,7 +14,7 @@ import (
 	"github.com/stint-io/stint/limit"
 )
 
-// spanMax is the longest duration that a file can express.
+// spanMax is the longest duration that a file can express: 292 years, the most that a time.Duration holds.
 const spanMax = limit.Span(math.MaxInt64 / int64(time.Microsecond))
 
 const day = 24 * time.Hour
@@ -22,7 +22,7 @@ const day = 24 * time.Hour
 const minute, hour limit.Span = 60 * 1_000_000, 3600 * 1_000_000
 
 // ParseDuration reads a duration in the form of time.ParseDuration (90s, 2h30m), with weeks and days before it, as in
-// 90d, 2w or 1d12h. A day is 24 hours.
+// 90d, 2w or 1d12h. A day is 24 hours. Weeks and days together are at most 2^62 ns, 146 years.
 func ParseDuration(text string) (time.Duration, error) {
 	rest, sign := text, time.Duration(1)
 	if after, ok := strings.CutPrefix(rest, "-"); ok {

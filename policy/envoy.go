@@ -16,11 +16,12 @@ type EnvoyDomain struct {
 	Namespace string      `policy:"namespace" text:"name" about:"Absent: the default namespace."`
 	Rules     []EnvoyRule `policy:"rules" most:"2000" lines:"fields" about:"A descriptor meets at most one of them."`
 
-	root *envoyNode // made of Rules by compile
+	root *envoyNode // made of Rules by compile; nil until then
 }
 
 // EnvoyRule says what a descriptor counts. At most one rule matches a descriptor (EnvoyDomain.Match).
 type EnvoyRule struct {
+	// Match has a condition for each entry of a descriptor, in their order. The descriptor has no other entries.
 	Match []EnvoyEntry `policy:"match,required" least:"1" most:"16" about:"Entries of a descriptor; * is any text."`
 	Name  string       `policy:"name" text:"envoy" about:"For the replaces of other rules."` // optional
 	// Replaces names rules: a request that meets this rule does not count by them.

@@ -18,7 +18,7 @@ type EnvoyImport struct {
 	Notes []string
 
 	policies []*Policy
-	rules    Rules
+	rules    Rules // only domains, in the order of the files: Set sorts them
 }
 
 // Read adds a file. The error is a *ParseError with every problem found; then nothing of the file is added.
@@ -56,11 +56,11 @@ func (m *EnvoyImport) Set() (*Set, error) {
 // envoyFile is a file being read.
 type envoyFile struct {
 	*decoder
-	into     *EnvoyImport
-	domain   *EnvoyDomain
-	policies []*Policy
-	named    map[string]bool // names of limits, which other limits may replace
-	notes    []Problem
+	into     *EnvoyImport    // what earlier files gave; unchanged until the file is known to have no problem
+	domain   *EnvoyDomain    // with the rules of this file alone
+	policies []*Policy       // of this file
+	named    map[string]bool // names of limits of the domain, in all files, which other limits may replace
+	notes    []Problem       // without paths
 }
 
 func (f *envoyFile) note(v value, format string, args ...any) {
@@ -127,15 +127,15 @@ func (f *envoyFile) read(root value) (before *EnvoyDomain) {
 // envoyStep is the path to a descriptor.
 type envoyStep struct {
 	match  []EnvoyEntry
-	shared []bool // whether the values share one counter
+	shared []bool // by entry of match: whether the values share one counter
 }
 
-// descriptor is the fields of one descriptor.
+// envoyDescriptor is the fields of one descriptor.
 type envoyDescriptor struct {
 	value
 	fields map[string]value
-	pair   EnvoyEntry
-	bare   bool // without a value
+	pair   EnvoyEntry // with the value "*" if it is bare; without a key if that was refused
+	bare   bool       // without a value
 }
 
 // level reads the descriptors of one list.
@@ -274,6 +274,8 @@ func (f *envoyFile) limited(d envoyDescriptor, v value, way envoyStep) {
 var envoyPeriods = map[string]limit.Span{"second": hour / 3600, "minute": hour / 60, "hour": hour, "day": 24 * hour,
 	"week": 7 * 24 * hour, "month": 30 * 24 * hour, "year": 365 * 24 * hour}
 
+// replaces adds a name to those that a rule replaces. The limit with that name may follow later in the file: read drops
+// the names of limits that do not exist.
 func (f *envoyFile) replaces(item value, r *EnvoyRule) {
 	var name string
 	f.scan(f.fields(item, "name")["name"], &name)

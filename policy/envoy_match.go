@@ -15,7 +15,7 @@ type envoyNode struct {
 type envoyPattern struct {
 	key   string
 	parts []string // literal text around each "*"
-	text  string
+	text  string   // the pattern as written; rules with the same one share a node
 	next  *envoyNode
 }
 
@@ -64,6 +64,8 @@ func (e *EnvoyDomain) Match(descriptor []EnvoyEntry) *EnvoyRule {
 	return n.rule
 }
 
+// step returns the node after one entry of a descriptor, or nil. A value that is "*" itself is no exact match: in next,
+// "*" stands for any text.
 func (n *envoyNode) step(pair EnvoyEntry) *envoyNode {
 	if next := n.next[pair]; next != nil && pair.Value != "*" {
 		return next

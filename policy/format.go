@@ -11,7 +11,7 @@ import (
 
 // Format writes a set as its one canonical YAML text: Parse reads it back to an equal set, and equal sets have equal
 // bytes. Optional fields with their default value are left out, except for the numbers of a lockout, which only make
-// sense together. A nil set is an empty one. Format may be called concurrently.
+// sense together, and the identity of a gate. A nil set is an empty one. Format may be called concurrently.
 func Format(s *Set) []byte {
 	s = cmp.Or(s, emptySet)
 	f := &file{Rules: s.rules}

@@ -48,6 +48,8 @@ func family(style string) string {
 	return style
 }
 
+// headers refuses unknown header styles, and two of one family. Whether the limit of an x-quota exists is for
+// quotaMistake, which Parse does not ask.
 func (c *checker) headers() {
 	styles := c.policy.Headers
 	for i, style := range styles {

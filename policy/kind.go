@@ -15,7 +15,7 @@ import (
 // kind defines the representation of a Go type in a policies file: how values are read, written, and described to an
 // editor.
 type kind struct {
-	// read reads a value and checks it alone. It reports a value that it refuses, and then leaves into unchanged.
+	// read reads a value and checks it alone. It reports a value that it refuses, and into is then of no use.
 	read func(d *decoder, v value, into reflect.Value)
 	// node returns the value as Format writes it, or nil if there is nothing to write. With told it also includes the
 	// numbers that Format leaves out.
@@ -215,7 +215,7 @@ func optionalKind(t reflect.Type, tag reflect.StructTag) kind {
 	}
 }
 
-// listKind is a list with a length within the tags min and max.
+// listKind is a list with a length within the tags least and most.
 func listKind(t reflect.Type, tag reflect.StructTag) kind {
 	of := kindOf(t.Elem(), reflect.StructTag(`text:"`+tag.Get("text")+`"`))
 	least, most := bound(tag, "least", 0), bound(tag, "most", fileBytesMax)

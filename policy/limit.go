@@ -84,7 +84,7 @@ var algorithms = []algorithm{
 	{"unlimited", "Counted and never denied.", []limit.Algorithm{limit.Unlimited}, nil},
 }
 
-// limitNames are the fields of a limit.
+// limitNames are the fields of a limit. limitFields, which init calls once, adds them.
 var limitNames []string
 
 // limitFields returns the fields of the tags, the quota, which is read before the numbers of an algorithm, and the
@@ -185,7 +185,7 @@ func (c *checker) limits() {
 }
 
 // numbers reports an invalid limit. fieldOf returns the path of one of the limit's fields below the field of the file.
-// A limit without an algorithm has already been reported by the decoder or by unreadable.
+// A limit without an algorithm has already been reported by finishLimit.
 func (c *checker) numbers(field string, l limit.Limit, fieldOf func(limit.Algorithm, string) string) {
 	if l.Algorithm == 0 {
 		return
@@ -201,6 +201,7 @@ func (c *checker) numbers(field string, l limit.Limit, fieldOf func(limit.Algori
 	}
 }
 
+// limitField is the fieldOf of numbers for a limit of a policy: all numbers but the quota stand below the algorithm.
 func limitField(a limit.Algorithm, name string) string {
 	if name == "quota" {
 		return ".quota"

@@ -56,7 +56,8 @@ type Policy struct {
 	// Notify names the sinks that get the events of the policy: its thresholds and its spikes.
 	Notify []string `policy:"notify" text:"name" most:"8" about:"Sinks that get the events of the policy."`
 
-	// byTier holds the limits with every tier's numbers, computed once by NewSet. "" is the default tier.
+	// byTier holds the limits with every tier's numbers, computed once by NewSet; nil before. "" is the default tier.
+	// The lists of tiers that change nothing are Limits itself.
 	byTier    map[string][]Limit
 	byDefault []Limit // byTier[""], which nearly every request uses
 }

@@ -111,8 +111,9 @@ func (p *Policy) Gives(name string, numbers *limit.Limit, o *Override) bool {
 	return false
 }
 
-// TierOf returns a tier whose numbers, with the override, a key has in all limits: the default tier rather than others,
-// and if there is none.
+// TierOf returns a tier with numbers that, with the override, are those of a key in all limits; has reports whether the
+// key has such numbers in one limit. The default tier, "", comes before the others. It is the answer if there is none,
+// too.
 func (p *Policy) TierOf(has func(limit string, numbers *limit.Limit) bool, o *Override) string {
 	for _, tier := range slices.Sorted(maps.Keys(p.byTier)) { // the default tier comes first
 		limits, _ := p.ResolveFor(tier, o)

@@ -13,7 +13,7 @@ type Set struct {
 	repeatsDenials bool
 	grantsLeases   bool
 	hasMeters      bool
-	version        uint64
+	version        uint64 // of the cluster's policies; 0 if not known
 }
 
 // emptySet stands for a nil set.
@@ -30,7 +30,8 @@ func (s *Set) At(version uint64) *Set {
 func (s *Set) Version() uint64 { return s.version }
 
 // NewSet makes a Set of validated policies, and prepares each for Resolve. It panics if two have the same name: Parse
-// has already refused that. The policies must not be changed afterwards.
+// has already refused that. It writes to the policies, so none of them may be in use elsewhere. They must not be
+// changed afterwards.
 func NewSet(policies []*Policy) *Set {
 	s := &Set{byName: make(map[string]*Policy, len(policies))}
 	for _, p := range policies {

@@ -11,19 +11,21 @@ import (
 	"github.com/stint-io/stint/limit"
 )
 
-// Tier replaces numbers of a policy's limits for some of its keys.
+// Tier replaces numbers of a policy's limits for some of its keys. It has Limits or is Unlimited, not both.
 type Tier struct {
 	Limits    map[string]TierLimit // by limit name
 	Unlimited bool                 // every limit of the policy is counted, but none denies
 }
 
-// TierLimit is the changes that a tier makes to one limit; a nil field keeps the policy's number.
+// TierLimit is the changes that a tier makes to one limit; a nil field keeps the policy's number. Refill and Rate are
+// limit.Limit's Count under the names that two algorithms have for it, so at most one of them fits a limit.
 type TierLimit struct {
 	Quota  *uint64 `policy:"quota" about:"Units that fit."`
 	Refill *uint64 `policy:"refill" about:"Tokens of a token bucket that come back in one per."`
 	Rate   *uint64 `policy:"rate" about:"Units that GCRA admits in one per."`
 }
 
+// resolve returns the limits with the tier's numbers: the same slice if the tier changes none.
 func (t Tier) resolve(limits []Limit) []Limit {
 	if !t.Unlimited && len(t.Limits) == 0 {
 		return limits
@@ -74,7 +76,7 @@ func tiersKind() kind {
 		for _, e := range d.entries(v) {
 			(*tiers)[e.name] = readTier(d, e)
 		}
-	}, func(*map[string]Tier) *yaml.Node { return mappingNode() }, // tiersNode
+	}, func(*map[string]Tier) *yaml.Node { return mappingNode() }, // policyOf puts tiersNode here
 		jsonSchema{"type": "object", "maxProperties": tiersMax, "propertyNames": texts["name"].schema,
 			"additionalProperties": jsonSchema{"type": "object",
 				"properties":    jsonSchema{"unlimited": flagKind.schema},
@@ -149,6 +151,8 @@ func (c *checker) tiers() {
 	}
 }
 
+// tierLimit checks the changes to the limit called name, and the numbers that result. If the policy's own numbers are
+// invalid, limits reports that, and the result is not checked.
 func (c *checker) tierLimit(field, name string, changed TierLimit) {
 	i := c.policy.indexOf(name)
 	if i < 0 {

@@ -7,7 +7,8 @@ import (
 	"strings"
 )
 
-// Bounds of one policy. A policy of limitsMax limits and tiersMax tiers resolves into their product of rules at once.
+// Bounds of one policy; that of its limits is in the tag of Policy.Limits. Limits and tiers resolve into their product
+// at once.
 const (
 	nameBytesMax   = 64
 	tiersMax       = 64
@@ -34,13 +35,14 @@ func (p *Policy) problems() []Problem {
 	return c.found
 }
 
-// checker collects the problems of one policy.
+// checker collects the problems of one policy, gate or domain.
 type checker struct {
-	policy *Policy
-	path   string
-	found  []Problem
+	policy *Policy   // nil for a gate or a domain
+	path   string    // begins the path of each problem
+	found  []Problem // without positions: decoder.report adds them
 }
 
+// fail reports a problem. field is the rest of its path.
 func (c *checker) fail(field, format string, args ...any) {
 	c.found = append(c.found, Problem{Path: below(c.path, field), Message: fmt.Sprintf(format, args...)})
 }
