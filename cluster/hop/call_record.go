@@ -14,17 +14,17 @@ import (
 // requests must not end the connection that all share, and a peer's data is not trusted.
 const (
 	maxCallRequests = 4096
-	maxBudget       = time.Hour
+	maxBudget       = time.Hour // a later deadline travels as this
 )
 
 // callRecord is a call as received.
 type callRecord struct {
-	number   uint64
+	number   uint64        // drawn by the dialer from 1 on, ascending within a connection
 	budget   time.Duration // time left until the caller's deadline when the frame was made; 0 for no deadline
 	hops     int           // number of hops so far, including this one
 	shard    shard.ID
-	requests []shard.Request
-	refused  []*shard.Error // nil if none; else one error for each request of the call, nil for those in requests
+	requests []shard.Request // those that could be read
+	refused  []*shard.Error  // nil if none; else one error for each request of the call, nil for those in requests
 }
 
 // count returns the number of requests in the call, and so of its answers.

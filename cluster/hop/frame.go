@@ -18,7 +18,7 @@ import (
 const (
 	frameHead  = 8
 	maxFrame   = 4 << 20 // bytes of kind and records
-	maxRecord  = 64      // bytes before the body of a record: at most seven varints
+	maxRecord  = 64      // bytes before the body of a record: at most three varints
 	maxInFrame = maxFrame - 1 - maxRecord
 )
 

@@ -18,8 +18,8 @@ var errSilent = errors.New("it has been silent for 2 s")
 // Silence is counted in our own beats, so a process that was paused and could not listen does not blame the peer.
 type heartbeat struct {
 	net.Conn
-	heard  atomic.Bool
-	missed int // used by the writer only
+	heard  atomic.Bool // bytes have come since the last beat
+	missed int         // beats in a row without bytes between them; used by the writer only
 }
 
 // Read implements net.Conn.

@@ -42,14 +42,14 @@ var (
 type Hop struct {
 	pace       Pace
 	dial       func(ctx context.Context, node string) (net.Conn, error)
-	closing    context.Context
+	closing    context.Context // ends when Close ends the links
 	close      context.CancelFunc
 	goroutines sync.WaitGroup
-	sent       counts
+	sent       counts // by all links
 
 	mu     sync.Mutex
-	links  map[string]*link
-	closed bool
+	links  map[string]*link // by node; one that is over stays until it is replaced
+	closed bool             // set before closing ends, so that no link starts after that
 }
 
 // New creates a Hop over the connections that dial makes (peer.Port.DialHop). If dial returns a *shard.Error, that is
@@ -137,6 +137,7 @@ func (h *Hop) Stats() Stats {
 
 type counts struct{ calls, requests, frames atomic.Uint64 }
 
+// add counts a frame and its calls. A frame without calls does not count.
 func (c *counts) add(calls, requests int) {
 	if calls > 0 {
 		c.calls.Add(uint64(calls))

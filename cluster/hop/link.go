@@ -18,11 +18,11 @@ import (
 type call struct {
 	shard    shard.ID
 	requests int
-	body     []byte // nil once it is in a frame
-	size     int    // of body, as counted by the window
-	deadline time.Time
-	number   uint64 // 0 if not sent yet, so certainly not executed
-	flight   *flight
+	body     []byte    // nil once it is in a frame
+	size     int       // of body, as counted by the window
+	deadline time.Time // zero: none
+	number   uint64    // 0 if not sent yet, so certainly not executed
+	flight   *flight   // nil until it is sent
 	results  []shard.Result
 	done     chan struct{} // closed when results are complete
 }
@@ -41,13 +41,13 @@ type flight struct {
 type link struct {
 	node  string
 	pace  Pace
-	sent  *counts
+	sent  *counts // of the Hop
 	began time.Time
-	wake  chan struct{} // calls are queued
+	wake  chan struct{} // has room for one: calls are queued, or may leave now
 	gone  chan struct{} // closed by end
 
 	mu      sync.Mutex
-	window  window
+	window  window           // has the calls in queue and in waiting
 	queue   []*call          // not sent yet, oldest first
 	waiting map[uint64]*call // sent, by number
 	flights map[shard.ID]int // in progress
@@ -77,6 +77,7 @@ func (l *link) isOver() bool {
 	return l.over != nil && time.Since(l.tried) >= redialAfter
 }
 
+// enqueue takes a call, also while the link is being dialed. It returns an error if the link is over, or has no room.
 func (l *link) enqueue(c *call) *shard.Error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -122,7 +123,8 @@ func (l *link) abandon(c *call) {
 var errTooLate = &shard.Error{Code: shard.Overloaded, RetryAfter: 10e3,
 	Message: "the deadline passed before the request could be forwarded; nothing was counted"}
 
-// finish completes a call with the results it has, and with err for the missing ones.
+// finish completes a call with the results it has, and with err for the missing ones. The caller holds the mutex, and
+// takes the call out of queue or waiting.
 func (l *link) finish(c *call, err *shard.Error) {
 	if missing := c.requests - len(c.results); missing > 0 {
 		c.results = append(c.results, shard.RefuseAll(missing, err)...)
@@ -148,6 +150,7 @@ func (l *link) land(f *flight) {
 	}
 }
 
+// unreached returns the error of a call that was not sent, on a link that is over. The caller holds the mutex.
 func (l *link) unreached() *shard.Error {
 	if refusal, refused := errors.AsType[*shard.Error](l.over); refused {
 		return refusal
@@ -160,6 +163,7 @@ func (l *link) unreached() *shard.Error {
 		Message: fmt.Sprintf("node %s cannot be reached (%v); nothing was counted", l.node, why)}
 }
 
+// unknown returns the error of a call that was sent and has no answer.
 func (l *link) unknown(why string) *shard.Error {
 	return &shard.Error{Code: shard.UnknownOutcome, Message: fmt.Sprintf(
 		"the request was forwarded to node %s and %s: it may have been counted; ask again with the same id",
@@ -248,7 +252,8 @@ func (l *link) gather(frame []byte) []byte {
 	return frame
 }
 
-// board numbers a call and adds it to its shard's flight.
+// board numbers a call and adds it to its shard's flight among those that leave in this frame. The caller holds the
+// mutex.
 func (l *link) board(c *call, leaving map[shard.ID]*flight) {
 	if leaving[c.shard] == nil {
 		leaving[c.shard] = &flight{shard: c.shard}

@@ -50,24 +50,26 @@ func Serve(ctx context.Context, conn net.Conn, handler Handler) error {
 	return s.why
 }
 
+// server is the answering end of a connection. Serve's own goroutine reads and begins calls, a second one writes, a
+// third drains and closes, and each bundle of calls has one of its own.
 type server struct {
 	conn    *heartbeat
 	handler Handler
-	calls   context.Context // parent of all handlers' contexts
-	cancel  context.CancelFunc
-	running sync.WaitGroup // handlers
-	wake    chan struct{}  // the outbox has answers, or goodbye is to be sent
-	gone    chan struct{}  // closed by end
+	calls   context.Context    // parent of all handlers' contexts; outlives that of Serve while the connection drains
+	cancel  context.CancelFunc // of calls
+	running sync.WaitGroup     // handlers; none is added once draining is set
+	wake    chan struct{}      // the outbox has answers, or goodbye is to be sent
+	gone    chan struct{}      // closed by end
 
 	mu       sync.Mutex
 	window   window
-	outbox   []answerRecord
-	refusals int        // answers in the outbox that the window does not count
-	fewer    *sync.Cond // signals fewer refusals, or the end of the connection
-	last     uint64     // highest number of a call that was begun
-	draining bool       // no further call is begun
-	drained  bool       // all answers are in the outbox: send goodbye after them
-	why      error
+	outbox   []answerRecord // ready, and in no frame yet
+	refusals int            // answers in the outbox that the window does not count
+	fewer    *sync.Cond     // signals fewer refusals, or the end of the connection
+	last     uint64         // highest number of a call that was begun or refused
+	draining bool           // no further call is begun
+	drained  bool           // all answers are in the outbox: send goodbye after them
+	why      error          // why the connection ended; nil until it is over
 	over     bool
 }
 
@@ -149,7 +151,8 @@ var allCrowded = sync.OnceValue(func() []byte {
 var errCrowded = &shard.Error{Code: shard.Overloaded, RetryAfter: 50e3,
 	Message: "the node has as many forwarded requests of that shard as it may; ask again"}
 
-// handle decides the calls of a bundle and posts their answers.
+// handle decides the calls of a bundle and posts their answers. size is what each call holds in the window: its answer
+// holds its own size instead.
 func (s *server) handle(b *bundle, size int) {
 	ctx := s.calls
 	if b.budget > 0 {
@@ -189,6 +192,7 @@ func sizeOf(parts []answerRecord) (bytes int) {
 	return bytes
 }
 
+// post queues answers for the writer. The caller holds the mutex.
 func (s *server) post(parts []answerRecord) {
 	s.outbox = append(s.outbox, parts...)
 	signal(s.wake)

@@ -2,6 +2,7 @@ package hop
 
 import "github.com/stint-io/stint/shard"
 
+// Bounds of a connection, for all shards together. A shard that is alone gets half.
 const (
 	maxCallsUnderWay = 4096
 	maxBytesUnderWay = 32 << 20
@@ -12,8 +13,8 @@ const (
 // for idle shards. (A. K. Choudhury and E. L. Hahne, "Dynamic queue length thresholds for shared-memory packet
 // switches", 1998, with alpha = 1.) Not for concurrent use.
 type window struct {
-	all    load
-	shards map[shard.ID]load
+	all    load              // the sum of shards
+	shards map[shard.ID]load // without shards that have no calls
 }
 
 type load struct{ calls, bytes int }
