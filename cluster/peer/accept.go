@@ -53,6 +53,7 @@ func (p *Port) remember(conn net.Conn) connlimit.Why {
 	return connlimit.Room
 }
 
+// forget takes a closed connection out of conns. It may be called again.
 func (p *Port) forget(conn net.Conn) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -98,6 +99,7 @@ func (p *Port) greet(raw net.Conn) {
 // second, and anyone who can reach the port could fill the disk.
 const refusedEvery = time.Second
 
+// noteRefused logs a refusal, if it is due. raw is nil if no connection could be accepted at all.
 func (p *Port) noteRefused(raw net.Conn, hello *preamble, err error) {
 	unsaid, due := p.refused.Allow("", time.Now())
 	if !due {
@@ -146,6 +148,8 @@ func (p *Port) judge(hello *preamble, peer *proven) (refusal Refusal, detail str
 	return refusal, detail, err
 }
 
+// refusal returns why the dialer is turned away, with a detail that judge keeps from unlisted nodes. from, to and err
+// are what hello.nodes returned.
 func (p *Port) refusal(
 	hello *preamble, peer *proven, from, to string, err error,
 ) (refusal Refusal, detail string, _ error) {
@@ -177,6 +181,8 @@ func (p *Port) runs(name string) bool {
 	return p.streams[name] != nil
 }
 
+// serveHop answers forwarded requests until the connection ends. The connection is registered before it is checked once
+// more, as in greet. It counts in hops under the mutex, so that DrainHops waits for it or it is not served.
 func (p *Port) serveHop(s *peerConn) {
 	draining, drain := context.WithCancel(p.draining)
 	defer drain()
@@ -201,7 +207,7 @@ func (p *Port) serveHop(s *peerConn) {
 // acceptedConn is an accepted connection that the port forgets when it is closed.
 type acceptedConn struct {
 	net.Conn
-	raw net.Conn
+	raw net.Conn // as it is in Port.conns
 	of  *Port
 }
 

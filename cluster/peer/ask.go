@@ -55,6 +55,8 @@ func (p *Port) serveAsk(conn net.Conn, from string) {
 	}
 }
 
+// answer waits for one question, for askIdle, and answers it within askWithin from its beginning. The answer to a Watch
+// lasts as long as the connection: answer then always returns an error.
 func (p *Port) answer(conn net.Conn, from string) error {
 	if err := conn.SetDeadline(time.Now().Add(askIdle)); err != nil {
 		return err

@@ -107,8 +107,8 @@ type keyIdentity struct {
 	logger *slog.Logger
 
 	mu     sync.Mutex
-	own    *tls.Certificate
-	line   string // that own was issued by
+	own    *tls.Certificate // replaced, never changed
+	line   string           // that own was issued by
 	issued time.Time
 }
 

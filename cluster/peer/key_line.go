@@ -16,9 +16,10 @@ import (
 // keyLine is what one line gives.
 type keyLine struct {
 	fingerprint string // names the line and says nothing about it
-	gossip      []byte
+	gossip      []byte // 32 bytes
 	authority   ed25519.PrivateKey
-	root        *x509.Certificate // the authority's own, the same on every node
+	// root is the authority's own certificate: the same on every node, since nothing in it is drawn or dated.
+	root *x509.Certificate
 }
 
 func decodeKeyLine(line string) (secret []byte, ok bool) {

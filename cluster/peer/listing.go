@@ -5,9 +5,11 @@ type Listing int
 
 // The listings.
 const (
-	Listed   Listing = iota // it belongs to the cluster
-	Unlisted                // it may ask, and register by that
-	// it was removed from the cluster: it may ask, which tells it so, and register by that with a new disk
+	// Listed belongs to the cluster.
+	Listed Listing = iota
+	// Unlisted may ask and be asked: by its report, it is registered.
+	Unlisted
+	// Removed may do the same. The answers tell it that it was removed, and it is registered again with a new disk.
 	Removed
 )
 

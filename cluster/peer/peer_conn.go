@@ -12,7 +12,7 @@ import (
 type peerConn struct {
 	net.Conn
 	raw  net.Conn // below TLS: closing it does not wait
-	port *Port
+	port *Port    // set by register: a connection that is not registered must not be used
 	kind connKind
 	peer proven
 	// drain ends a connection with forwarded requests to this node in good order, within three seconds; nil: it is cut.
@@ -54,6 +54,7 @@ func (s *peerConn) Write(b []byte) (int, error) {
 	return n, err
 }
 
+// met notes an error that says that the other side has ended the connection.
 func (s *peerConn) met(err error) {
 	if err != nil && isEnd(err) {
 		s.ended.Store(true)

@@ -78,8 +78,8 @@ type Port struct {
 	identity   identity        // nil: unencrypted
 	stopping   context.Context // ends when Close cuts the remaining connections
 	stop       context.CancelFunc
-	draining   context.Context // ends when no further forwarded request is to be begun
-	drain      context.CancelFunc
+	draining   context.Context    // ends when no further forwarded request is to be begun
+	drain      context.CancelFunc // called with mu held: serveHop looks and counts in one step
 	goroutines sync.WaitGroup
 	hops       sync.WaitGroup // goroutines that serve hops; none starts after draining has ended
 
@@ -87,7 +87,7 @@ type Port struct {
 	deaths   deaths
 
 	mu      sync.Mutex
-	streams map[string]*Stream    // by the replica's name
+	streams map[string]*Stream    // open ones, by the replica's name; nil after Close
 	conns   map[net.Conn]struct{} // accepted, and not closed yet
 	// peerConns has the connections, in both directions, between ends that have identified themselves.
 	peerConns map[*peerConn]struct{}

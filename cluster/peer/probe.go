@@ -23,7 +23,7 @@ const (
 // Stop.
 type HealthProbeConfig struct {
 	Node string
-	// nodes to ask; this node is skipped; called by one goroutine
+	// Others returns the nodes to ask; it may name this node, which is skipped. One goroutine calls it.
 	Others   func() []string
 	Dial     func(ctx context.Context, node string) (net.Conn, error) // Port.DialAsk
 	Question func() placement.Question
@@ -48,12 +48,12 @@ func (c HealthProbeConfig) withDefaults() HealthProbeConfig {
 // concurrently, also after Stop.
 type HealthProbe struct {
 	config     HealthProbeConfig
-	kicked     chan struct{}
+	kicked     chan struct{} // has room for one
 	cancel     context.CancelFunc
 	goroutines sync.WaitGroup
 
 	mu     sync.Mutex
-	asking map[string]*asker // by node
+	asking map[string]*asker // by node; changed by follow only
 }
 
 // StartHealthProbe begins to ask at once. Stop must be called.
@@ -141,7 +141,7 @@ func (p *HealthProbe) Ask(ctx context.Context, node string, q placement.Question
 	}
 }
 
-// Forget drops the latest report of a node, whose process may have died, and asks it again at once.
+// Forget drops the latest report of a node and asks the node again at once: its process may have died.
 func (p *HealthProbe) Forget(node string) {
 	if a := p.askers()[node]; a != nil {
 		a.forget()

@@ -15,18 +15,18 @@ import (
 type asker struct {
 	config  *HealthProbeConfig
 	node    string
-	dismiss context.CancelFunc
-	wake    chan struct{}
+	dismiss context.CancelFunc // ends run
+	wake    chan struct{}      // has room for one: the next question about health is due now
 	others  chan otherQuestion // asked between two questions about health
 	conn    net.Conn           // of run alone; nil: there is none
 
 	mu      sync.Mutex
 	report  placement.Report
 	heardAt time.Time     // of report; zero: never
-	silent  time.Duration // time without an answer, up to counted
-	counted time.Time
-	quick   sample // the latest with a round trip of at most roundTripMax
-	slow    sample // the best of the slower ones
+	silent  time.Duration // time without an answer, up to counted; 0 after an answer
+	counted time.Time     // when the latest attempt ended; at first, when asking began
+	quick   sample        // the latest with a round trip of at most roundTripMax
+	slow    sample        // the best of the slower ones
 }
 
 // otherQuestion is a question that says nothing about the node's health.

@@ -48,8 +48,8 @@ func agree(clocks []time.Duration, count int) bool {
 type sample struct {
 	ahead     time.Duration // how far its clock is ahead of ours
 	roundTrip time.Duration
-	asked     time.Time
-	at        time.Time // zero: none
+	asked     time.Time // when the question left, by our clock
+	at        time.Time // when the report came, by our clock; zero: there is no sample
 }
 
 const (

@@ -26,9 +26,9 @@ type Stream struct {
 	port     *Port
 	shard    shard.ID
 	name     string
-	incoming chan net.Conn
+	incoming chan net.Conn // has no room: an accepted connection waits for Accept
 	closed   chan struct{}
-	once     sync.Once
+	once     sync.Once // closes closed: Close and the port's Close may both do it
 }
 
 // Accept implements net.Listener. The caller owns the connections; those it does not close end with the port.

@@ -19,8 +19,9 @@ const (
 )
 
 // Watch has the node at the other end of a connection from Port.DialAsk send the decisions that the question's filter
-// selects, and calls each for every batch. It returns when the connection ends, or with ErrNoWatch when the node's
-// release sends none. Only one call at a time may use a connection, and none after this one.
+// selects. It calls begun once, when the node has agreed, and then each for every batch, also an empty one. It returns
+// when the connection ends, or with ErrNoWatch when the node's release sends none. Only one call at a time may use a
+// connection, and none after this one.
 func Watch(conn net.Conn, q placement.Question, begun func(), each func(*decisions.Batch)) error {
 	report, err := Ask(conn, q)
 	if err != nil {
@@ -54,7 +55,7 @@ func (p *Port) serveWatch(conn net.Conn, q *placement.Question) error {
 	if err := conn.SetDeadline(time.Time{}); err != nil {
 		return err
 	}
-	// nothing comes any more but the end of the connection, which serveAsk closes at the latest
+	// Nothing else comes than the end of the connection. At the latest, serveAsk closes it.
 	p.goroutines.Go(func() {
 		defer cancel()
 		io.Copy(io.Discard, conn)
