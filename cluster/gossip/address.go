@@ -16,10 +16,10 @@ import (
 // gossipAddress holds where this node's gossip listens and how others reach it.
 type gossipAddress struct {
 	bind       netip.Addr
-	port       uint16 // 0 for any free port
-	announced  netip.Addr
-	host       string // dialed by others if the peer or the API listener is on a wildcard address
-	advertised bool   // others also dial host if the listener is on a specific address
+	port       uint16     // 0 for any free port
+	announced  netip.Addr // what memberlist announces, which knows no names: an address of host
+	host       string     // dialed by others if the peer or the API listener is on a wildcard address
+	advertised bool       // others also dial host if the listener is on a specific address
 }
 
 // address reads Addr and Advertise. memberlist announces addresses, not names, so the advertised host is resolved here.

@@ -39,7 +39,7 @@ type Config struct {
 // pace holds the intervals of gossip.
 type pace struct {
 	probe  time.Duration // between probes of one node each
-	gossip time.Duration
+	gossip time.Duration // between packets with news
 	alone  time.Duration // between attempts to find any node
 	rejoin time.Duration // between searches for missing nodes
 	stream time.Duration // for a full exchange over TCP

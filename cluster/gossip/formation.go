@@ -7,9 +7,9 @@ import "fmt"
 type Formation struct {
 	Cluster  string
 	Founders []string // node ids, sorted; the first is the creator
-	Shards   uint32
-	Replicas int
-	Go       bool // every founder has accepted: the founders create their replicas of the system shard
+	Shards   uint32   // number of data shards
+	Replicas int      // target number of voters of each group
+	Go       bool     // every founder has accepted: the founders create their replicas of the system shard
 }
 
 // FormationAction is a node's next action.

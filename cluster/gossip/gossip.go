@@ -31,8 +31,8 @@ type Gossip struct {
 	list      *memberlist.Memberlist
 	keys      *memberlist.Keyring      // nil disables encryption
 	announce  sync.Mutex               // held while our meta or the keys change
-	silent    atomic.Pointer[[]string] // see Silent
-	cancel    context.CancelFunc
+	silent    atomic.Pointer[[]string] // see Silent; nil until the first search ends
+	cancel    context.CancelFunc       // ends seek, report and the transport's dials
 	running   sync.WaitGroup
 	stop      sync.Once
 }

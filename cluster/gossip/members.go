@@ -47,15 +47,15 @@ const rememberGone = time.Hour
 // memberlist's lock: nothing here may call memberlist.
 type members struct {
 	mu      sync.Mutex
-	self    Member
-	byNode  map[string]memberEntry
-	changed chan struct{} // holds one signal; never blocks
+	self    Member                 // what this node announces; changed only under Gossip.announce
+	byNode  map[string]memberEntry // with this node, as memberlist has heard of it
+	changed chan struct{}          // holds one signal; never blocks
 }
 
 type memberEntry struct {
 	Member
-	addr   netip.AddrPort
-	goneAt time.Time // zero if it answers
+	addr   netip.AddrPort // GossipAddr, in the form of a resolved seed
+	goneAt time.Time      // zero if it answers
 }
 
 func newMembers(self Member) *members {

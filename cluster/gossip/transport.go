@@ -46,12 +46,12 @@ type boundTransport struct {
 	underlay
 	ctx     context.Context
 	network network
-	tally   *connlimit.Tally
-	refused func(why string)
-	streams chan net.Conn
-	ended   chan struct{}
-	once    sync.Once
-	passing sync.WaitGroup
+	tally   *connlimit.Tally // incoming streams
+	refused func(why string) // Config.OnRefused
+	streams chan net.Conn    // incoming ones within the bound, for memberlist
+	ended   chan struct{}    // closed by Shutdown
+	once    sync.Once        // a start that fails may shut down twice
+	passing sync.WaitGroup   // pass
 }
 
 // listen opens TCP and UDP on one port. If any port will do, a free TCP port may be taken on UDP, so it makes several
@@ -127,7 +127,7 @@ func (t *boundTransport) DialAddressTimeout(a memberlist.Address, timeout time.D
 // boundConn is a connection that calls release, once, when it is closed.
 type boundConn struct {
 	net.Conn
-	release func() bool
+	release func() bool // its result means nothing: of an outgoing one, it is the stop of a context.AfterFunc
 	once    sync.Once
 }
 
