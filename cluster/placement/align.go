@@ -34,12 +34,13 @@ func Align(t *Table, id shard.ID, self string, members []GroupMember, caughtUp f
 	return a.oneOfRaft()
 }
 
+// aligner is the input of Align, and what it has found so far.
 type aligner struct {
 	g        *Group
 	self     string
 	members  []GroupMember
-	caughtUp func(name string) bool
-	changes  []Change
+	caughtUp func(name string) bool // true for self
+	changes  []Change               // all that are due; oneOfRaft chooses
 }
 
 func (a *aligner) note(kind ChangeKind, r Replica) {

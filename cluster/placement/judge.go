@@ -45,6 +45,7 @@ func Judge(self string, voters []string, said map[string]Testimony) (Verdict, sh
 	return newest, at
 }
 
+// judgeAt compares one sum. A voter without a testimony is not awaited, but counts for the majority.
 func judgeAt(mine shard.SumAt, voters []string, said map[string]Testimony) Verdict {
 	votes, awaited := make(map[uint64]int), false
 	for _, voter := range voters {

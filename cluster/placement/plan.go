@@ -47,9 +47,9 @@ func Plan(t *Table, seen Observed) (next *Table, steps []string) {
 
 // planner changes its table step by step.
 type planner struct {
-	t     *Table
+	t     *Table // the next one, not handed on yet
 	seen  Observed
-	load  map[string]int // number of sound replicas on each node
+	load  map[string]int // number of sound replicas on each node; follows every change of the table
 	steps []string
 	// unburdened holds the groups that this plan allowed to drop a voter although they were changing.
 	unburdened map[shard.ID]bool

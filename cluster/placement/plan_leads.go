@@ -5,7 +5,7 @@ import "slices"
 // leads plans which node should lead each group.
 type leads struct {
 	p     *planner
-	able  [][]string // by group: nodes that can lead it
+	able  [][]string // by group: nodes that can lead it, sorted
 	fixed []bool     // by group: keep its lead, because the group is changing and its lead is able
 	all   bool       // whether all groups are planned, or the busy ones
 }

@@ -25,10 +25,10 @@ func PlanLevels(t *Table, l *Levels, seen Observed, now time.Time, release strin
 // levelPlanner changes its levels step by step.
 type levelPlanner struct {
 	t       *Table
-	l       *Levels
+	l       *Levels // the next ones
 	seen    Observed
 	now     time.Time
-	changed bool
+	changed bool // l differs: it may without a step, when a node only reports another NodeLevels.Kept
 	steps   []string
 }
 

@@ -7,11 +7,12 @@ import (
 	"github.com/stint-io/stint/shard"
 )
 
-// groupState is a group with the counts that the planner needs.
+// groupState is a group with the counts that the planner needs. They do not follow a change of the table: judge counts
+// again.
 type groupState struct {
 	*Group
 	voters      int // replicas with Role Voter
-	soundVoters int
+	soundVoters int // those to be kept (planner.sound)
 	lostVoters  int
 	answering   int // voters that answer
 	learners    int
@@ -282,6 +283,7 @@ func (p *planner) mend(s groupState) bool {
 	return true
 }
 
+// add gives a group a learner with a new number.
 func (p *planner) add(g *Group, node string) {
 	g.Replicas = append(g.Replicas, Replica{Node: node, Number: p.t.NextNumber, Role: Learner})
 	p.t.NextNumber++

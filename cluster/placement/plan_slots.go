@@ -51,7 +51,7 @@ func (p slotPlanner) plan() {
 
 // After returns the move that begins when one ends at its new shard, without another change of the table: between the
 // same shards, which have just committed the last steps of that one. The planner begins all others, and any if moves
-// wait aside, since it alone knows how many are at work.
+// wait aside, since it alone knows how many are at work. After takes all nodes to answer: it has no reports.
 func (t *Table) After(m shard.Move) (next Move, found bool) {
 	ended := t.ApplySlot(m, m.To, true)
 	if ended == nil || len(ended.Moves) >= movesMax || ended.WantedShards() > ended.Shards { //mutant:third-move-follows

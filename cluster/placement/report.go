@@ -22,11 +22,11 @@ type Report struct {
 	// TokenUses is when tokens were last used, as far as this node knows, in Unix microseconds; set if
 	// Question.TokenUses is.
 	TokenUses map[string]int64 `json:",omitzero"`
-	// Top is the answer to Question.Top; the report then has nothing else.
+	// Top is the answer to Question.Top; the report then has only Node and WallMicros besides.
 	Top *top.Counts `json:",omitempty"`
-	// Survivors is the answer to Question.Died, and then the report has nothing else.
+	// Survivors is the answer to Question.Died; the report then has only Node and WallMicros besides.
 	Survivors []Survivor `json:",omitempty"`
-	// Watching is the answer to Question.Watch, and then the report has nothing else: events follow.
+	// Watching is the answer to Question.Watch; the report then has only Node besides, and events follow.
 	Watching bool       `json:",omitempty"`
 	Levels   NodeLevels // without the ID, which is Node
 	// Life is drawn by each process, and At is the address of its peer port. Both are "" until the process knows that
@@ -105,7 +105,7 @@ type ReplicaReport struct {
 	Seq     uint64     // of its state
 	Open    bool       `json:",omitempty"` // it owns the shard: its actor has an epoch open
 	Time    limit.Time // shard time of its state
-	Keys    int
+	Keys    int        // records of its state, with those that have ended and are not swept yet
 	// NearCap are the policies that are close to their cap of keys, reported by the owner.
 	NearCap         []shard.CapUse `json:",omitempty"`
 	PoliciesVersion uint64         // version that its state has adopted

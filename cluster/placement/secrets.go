@@ -132,6 +132,7 @@ func (s *Secrets) WithKeySecret(key Secret) *Secrets {
 	return next
 }
 
+// add appends a secret that does not seal yet, and writes into Seals which one does. s must not be handed on yet.
 func (s *Secrets) add(key Secret, now time.Time) (number uint32) {
 	number = s.Sealing[len(s.Sealing)-1].Number + 1
 	s.Sealing, s.Seals = append(s.Sealing, SealingSecret{Number: number, Key: key, Made: now.UnixMicro()}),
@@ -190,7 +191,7 @@ func (s *Secrets) AfterRestore(key Secret, now time.Time) *Secrets {
 	return next
 }
 
-// end sets the end of the secrets that no longer seal.
+// end sets the end of the secrets that no longer seal. Seals must not be 0: that would end all of them.
 func (s *Secrets) end(now time.Time) (ended []uint32) {
 	for i := range s.Sealing {
 		if one := &s.Sealing[i]; one.Number != s.Seals && one.Ends == 0 {

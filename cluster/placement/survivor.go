@@ -7,14 +7,14 @@ import (
 	"github.com/stint-io/stint/shard"
 )
 
-// Survivor is a replica, and what it knows about the one that leads its group. Replicas compare
-// these to find out whether the leader's process has died, and which of them succeeds it (Succeeds, R10b).
+// Survivor is a replica, and what it knows about the one that leads its group. Replicas compare these to find out
+// whether the leader's process has died, and which of them succeeds it (Succeeds, R10b).
 type Survivor struct {
 	Shard     shard.ID
 	Name      string // node/shard/number
 	Dead      bool   `json:",omitempty"` // by all evidence on its node, the leader's process has died
 	Leader    string `json:",omitempty"` // name of the leader's replica; "": it knows none
-	Term      uint64 // in which that leads
+	Term      uint64 // in which Leader leads
 	LastTerm  uint64 // of the newest entry in its log
 	LastIndex uint64 // of the newest entry in its log
 }
@@ -45,7 +45,7 @@ func Succeeds(self *Survivor, voters []string, others []Survivor) bool {
 	return len(agree) > len(voters)/2 //mutant:minority-succeeds
 }
 
-// isBefore reports whether a survivor is to stand rather than another one.
+// isBefore reports whether a survivor is to stand for election rather than another one. It orders any two of one group.
 func (s *Survivor) isBefore(other *Survivor) bool {
 	own, _, _ := ParseName(s.Name)
 	others, _, _ := ParseName(other.Name)

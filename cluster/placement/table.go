@@ -13,17 +13,17 @@ import (
 // never changed once it was handed on: changes are made to a Clone.
 type Table struct {
 	Cluster string
-	Shards  uint32 // number of data shards, with ids 0 to Shards-1; the system shard is not counted
-	Slots   *slot.Map
+	Shards  uint32    // number of data shards, with ids 0 to Shards-1; the system shard is not counted
+	Slots   *slot.Map // the shard of each slot; follows the shards' logs, which decide
 	// Wanted is how many shards are to share the slots, those with the lowest ids; 0 means Shards. A shard that is no
 	// longer wanted stays, without slots.
 	Wanted uint32 `json:",omitempty"`
 	// Asked is how often a number of shards was asked for. A request that was made for an older one comes too late.
-	Asked    uint64 `json:",omitempty"`
-	Moves    []Move `json:",omitempty"` // at most movesMax, and asideMax more that wait; each of another slot
-	Replicas int    // target number of voters of each group
-	Nodes    []Node // by id
-	Groups   []Group
+	Asked    uint64  `json:",omitempty"`
+	Moves    []Move  `json:",omitempty"` // at most movesMax, and asideMax more that wait; each of another slot
+	Replicas int     // target number of voters of each group
+	Nodes    []Node  // by id
+	Groups   []Group // one for each shard, by its id; the system shard's is the last
 	// NextNumber is the number of the next replica, in any group. Numbers are never reused.
 	NextNumber uint64
 	// Level is the feature level that a node must know to be registered and to be given replicas: Levels.Written at
@@ -65,10 +65,10 @@ const (
 	PoliciesDocument = "policies"
 )
 
-// Node is one registered node.
+// Node is one registered node. Its zone, its version and its addresses (host:port) are as it has announced them.
 type Node struct {
 	ID         string
-	Zone       string `json:",omitempty"`
+	Zone       string `json:",omitempty"` // nodes without one are in one zone together
 	Version    string `json:",omitempty"`
 	APIAddr    string
 	PeerAddr   string
@@ -134,7 +134,7 @@ type Group struct {
 // node that acts on an old table does nothing that a newer one forbids.
 type Replica struct {
 	Node    string
-	Number  uint64
+	Number  uint64 // the group's (Group.Number) in a founder's first replica; else of this one alone
 	Role    Role
 	Created bool `json:",omitempty"` // its stores were made: a node without stores of this number has lost them
 	Lost    bool `json:",omitempty"` // its node reported that the stores are gone, or must not be trusted
