@@ -8,9 +8,9 @@
 //	gossip       which nodes answer, which one last opened a shard; the founding of a cluster
 //	hop          forwarded requests: frames, windows, heartbeats
 //
-// routing uses gossip and hop. peer uses placement and hop. placement uses gossip. Decisions are pure functions here,
-// and package node wires the rooms together and carries the decisions out. No room knows what a request means, how an
-// owner decides it, or how an entry is replicated.
+// routing uses placement, gossip and hop. peer uses placement and hop. placement uses gossip. Decisions are pure
+// functions here, and package node wires the rooms together and carries the decisions out. No room knows what a request
+// means, how an owner decides it, or how an entry is replicated.
 //
 // Ids such as X4 and R20 in the manuals name rules of docs/rules.md.
 package cluster

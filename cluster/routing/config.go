@@ -10,8 +10,8 @@ import (
 	"github.com/stint-io/stint/shard/slot"
 )
 
-// Config connects a Router to the rest of the node. All functions are called for every request, by any number of
-// goroutines: they must be quick and never block.
+// Config connects a Router to the rest of the node. Any number of goroutines call its functions, nearly all of them for
+// every request: they must be quick and never block. EndElsewhere alone may wait.
 type Config struct {
 	Node string // id of this node
 	// Slots returns the shard of each slot, and the number of data shards. It returns nil and 0 while the table is
@@ -27,7 +27,7 @@ type Config struct {
 	Leader func(id shard.ID) string
 	// Forward reaches other nodes. It may be nil if Leader, Hints and Places never name another node.
 	Forward Forwarder
-	Hints   *gossip.Hints
+	Hints   *gossip.Hints // required; their news go to this Router alone
 	// Sessions reports whether requests to the shard travel in sessions, that is, whether its group has more than one
 	// replica.
 	Sessions func(id shard.ID) bool

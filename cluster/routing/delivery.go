@@ -21,22 +21,22 @@ type delivery struct {
 	route  *shardRoute
 	ctx    context.Context
 
-	batch    []shard.Request // still undecided; not changed after it was handed over
-	places   []int           // index of each batch entry in the caller's requests; nil means the same index
-	one      [1]shard.Request
-	sessions bool           // the requests travel in sessions
-	ranges   []sessionRange // session numbers that the requests hold
-	first    [1]sessionRange
-	results  []shard.Result
-	strays   []stray // requests that the shard has refused because of their slots
+	batch    []shard.Request  // still undecided; not changed after it was handed over
+	places   []int            // index of each batch entry in the caller's requests; nil means the same index
+	one      [1]shard.Request // memory of a batch of one
+	sessions bool             // the requests travel in sessions
+	ranges   []sessionRange   // session numbers that the requests hold
+	first    [1]sessionRange  // memory of the first range
+	results  []shard.Result   // in the caller's order; nil until the first attempt
+	strays   []stray          // requests that the shard has refused because of their slots
 
-	known         evidence // as of the choice of the latest target
-	count         uint64   // news counted so far
-	asked         []string // nodes asked in this round
-	few           [2]string
-	attempt       attempt // the one in flight, if it can be canceled
-	notes         []note  // of the latest round that asked a node
-	pauses        time.Duration
+	known         evidence      // as of the choice of the latest target
+	count         uint64        // route.news as last seen: another count begins a new round
+	asked         []string      // nodes asked in this round
+	few           [2]string     // memory of asked
+	attempt       attempt       // the one in flight, if it can be canceled
+	notes         []note        // of the latest round that asked a node
+	pauses        time.Duration // length of the latest pause between rounds
 	moment        time.Duration // the latest pause before it asked the owner itself again
 	exhausted     bool          // it asked all known nodes, and none was the owner
 	decisionsSeen uint64        // route.decisionsSeen when the delivery began or was last in vain
@@ -171,6 +171,7 @@ func (e *delivery) next() (target, bool) {
 	return target{}, false
 }
 
+// mayGo reports whether a node is known, is not this one, and was not asked in this round.
 func (e *delivery) mayGo(node string) bool {
 	return node != "" && node != e.router.config.Node && !slices.Contains(e.asked, node)
 }
@@ -217,6 +218,7 @@ func (e *delivery) try(t target) (results []shard.Result, moved bool) {
 	return results, e.route.end(&e.attempt)
 }
 
+// submit asks one node. The first one of a round ends the notes of the round before.
 func (e *delivery) submit(ctx context.Context, t target) []shard.Result {
 	if len(e.asked) == 0 {
 		e.notes = e.notes[:0]

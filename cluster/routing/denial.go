@@ -61,6 +61,7 @@ func remainingWait(wait, passed limit.Span) limit.Span {
 	return max(1, wait-passed)
 }
 
+// denialBytes estimates the memory that a denial of the request would take.
 func denialBytes(r *shard.Request, said *shard.Decision) int {
 	const statusBytes, entryBytes = 256, 128
 	size := statusBytes*len(said.Limits) + entryBytes*len(r.Entries)

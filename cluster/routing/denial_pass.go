@@ -11,9 +11,9 @@ type denialPass struct {
 	*denials
 	revision  *policy.Revision
 	requests  []shard.Request
-	asked     limit.Span
-	inquiries []inquiry // the requests without a matching denial
-	makesRoom bool      // one of the requests may free capacity
+	asked     limit.Span // when the requests came, by denials.now
+	inquiries []inquiry  // the requests without a matching denial
+	makesRoom bool       // one of the requests may free capacity
 
 	results  []shard.Result      // of those that were answered here; nil: none was
 	statuses []shard.LimitStatus // memory for the next of them

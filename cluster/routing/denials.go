@@ -36,9 +36,9 @@ const (
 // never changed once it is in its slot. A request that frees capacity does not look for the denials that it ends: it
 // increments change counts, and a denial is valid only while the counts that it carries are current.
 type denials struct {
-	policies func() *policy.Revision
-	repeated func(*shard.Request, *shard.Decision)
-	now      func() limit.Span // time since some instant of this process; never goes backward
+	policies func() *policy.Revision               // Config.Policies
+	repeated func(*shard.Request, *shard.Decision) // Config.Repeated
+	now      func() limit.Span                     // time since some instant of this process; never goes backward
 	seed     maphash.Seed
 	slots    [denialSlots]atomic.Pointer[denial] // each request has two: its own and the neighboring one
 	changes  [denialStripes]atomic.Uint64        // requests that may have freed capacity, by key
@@ -97,6 +97,7 @@ func mixHash(h uint64) uint64 {
 
 func (d *denials) stripe(key uint64) *atomic.Uint64 { return &d.changes[key%denialStripes] }
 
+// slot returns one of the two slots of a request; way is 0 or 1.
 func (d *denials) slot(q *inquiry, way uint64) *atomic.Pointer[denial] {
 	return &d.slots[(q.hash^way)%denialSlots]
 }

@@ -43,6 +43,7 @@ func (r *Router) passOn(ctx context.Context, hops int, id shard.ID, requests []s
 	})
 }
 
+// forward has the owner decide: the local actor if it is open, or else the node that the evidence names.
 func (r *Router) forward(ctx context.Context, hops int, id shard.ID, requests []shard.Request) []shard.Result {
 	known := r.evidence(id)
 	if known.open {

@@ -17,7 +17,8 @@ type learnedSlots struct {
 	mu  sync.Mutex                // held while now is replaced
 }
 
-// slotsOver is the map of a table with what was learned. It is immutable.
+// slotsOver is the map of a table, and slots, which is that map with what was learned. It is immutable. A table is told
+// from the next one by the pointer, since its map is replaced and never changed.
 type slotsOver struct {
 	table, slots *slot.Map
 	shards       uint32 // at least, since slots names them

@@ -21,10 +21,11 @@ const lookWithin = 500 * time.Millisecond
 // use it.
 type leases struct {
 	*holder.Holder[*shard.Decision]
-	policies     func() *policy.Revision
+	policies func() *policy.Revision // Config.Policies
+	// decide has the owners decide; it answers nothing from leases or kept denials.
 	decide       func(context.Context, []shard.Request) []shard.Result
-	told         func(*shard.Request, *shard.Decision)
-	endElsewhere func(namespace, policy, key string) // Config.EndElsewhere
+	told         func(*shard.Request, *shard.Decision) // Config.Repeated
+	endElsewhere func(namespace, policy, key string)   // Config.EndElsewhere
 }
 
 // newLeases returns leases that ask by decide.

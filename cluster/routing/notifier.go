@@ -8,7 +8,7 @@ import (
 // notifier wakes all goroutines waiting for it. Notifications are counted, so that one between checking a condition and
 // waiting is not missed. The zero value is ready; any number of goroutines may use it.
 type notifier struct {
-	rung    atomic.Uint64
+	rung    atomic.Uint64 // notifications so far; raised with mu held
 	mu      sync.Mutex
 	waiting chan struct{} // nil while no goroutine waits
 }

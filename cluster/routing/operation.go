@@ -36,9 +36,10 @@ type operation struct {
 	router *Router
 	whole  *shard.Request
 	at     []slot.ID // slot of each entry
-	own    int       // number of entries sent by the client; those of parents follow
+	own    int       // number of entries sent by the client; those of parents follow; unused in settleAcross
 	home   slot.ID   // shard.Request.Slot: the same for a request that is sent again, even if parents have changed
 	legs   []slot.ID // the other slots, ascending
+	// header is what all messages say. One that says more has a copy.
 	header shard.Operation
 }
 
@@ -55,6 +56,7 @@ func (r *Router) operationOf(request *shard.Request) *operation {
 	return o
 }
 
+// drawID returns an id for an operation without one of its client: 128 random bits in hex.
 func drawID() string {
 	var b [16]byte
 	rand.Read(b[:])

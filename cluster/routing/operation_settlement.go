@@ -133,7 +133,7 @@ func (o *operation) settleTogether(ctx context.Context) (result shard.Result, do
 	}
 }
 
-// partRefunded returns the error of a refund of which home has made its part, and another slot has not.
+// partRefunded returns the error of a refund that home has made in its part, and another slot has not.
 func partRefunded(err *shard.Error) *shard.Error {
 	if err.MaybeApplied() { //mutant:half-a-refund-is-none
 		return err

@@ -95,6 +95,7 @@ func (w *recentDenials) learnRefused(o *operation, at slot.ID, err *shard.Error)
 	}
 }
 
+// note remembers one key. The caller holds the mutex. The texts are cloned, as they may be parts of a larger message.
 func (w *recentDenials) note(o *operation, policy, key string, of keyHistory, wait time.Duration) {
 	if len(w.keys) >= recentDenialsMost || w.keys == nil {
 		w.keys = make(map[counterName]recentDenial) // start over: a key that denies again is learned again

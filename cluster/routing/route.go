@@ -27,17 +27,17 @@ type shardRoute struct {
 
 	mu       sync.Mutex
 	attempts []*attempt // canceled when another node seems to be the owner
-	probed   time.Time
-	seen     evidence // as of the latest change
-	voters   []string // as of the latest change
+	probed   time.Time  // when a caller last asked on behalf of all (mayAsk)
+	seen     evidence   // as of the latest change
+	voters   []string   // as of the latest change
 }
 
 // evidence is what this node knows about a shard's owner.
 type evidence struct {
-	owner  Owner
-	open   bool   // this node is the owner
-	leader string // of the Raft group, according to our replica
-	hint   gossip.Hint
+	owner  Owner       // the local actor, also one that is not open; nil: there is none
+	open   bool        // this node is the owner
+	leader string      // of the Raft group, according to our replica
+	hint   gossip.Hint // without a node if there is none
 }
 
 func (r *Router) evidence(id shard.ID) (known evidence) {
@@ -55,6 +55,7 @@ func (known *evidence) outbids(before *evidence, asked, self string) bool {
 		known.leader != "" && known.leader != before.leader && known.leader != asked && known.leader != self
 }
 
+// same reports whether two states lead to the same nodes. An actor that is not open is not asked, so it does not count.
 func (known *evidence) same(other *evidence) bool {
 	return known.open == other.open && known.leader == other.leader && known.hint == other.hint
 }
@@ -62,10 +63,10 @@ func (known *evidence) same(other *evidence) bool {
 // attempt is a call in flight to a node that can be canceled in favor of a better node. Its route's mutex guards it.
 type attempt struct {
 	node   string
-	before evidence
+	before evidence // that led to node
 	cancel context.CancelFunc
-	place  int // index in the route's attempts
-	moved  bool
+	place  int  // index in the route's attempts
+	moved  bool // it was canceled for a better node
 }
 
 // begin registers a, so that news can cancel it. It returns false if there were news since count.

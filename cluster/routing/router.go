@@ -26,7 +26,7 @@ type Router struct {
 	leases  *leases // answer for Submit and Decide; all entry points may end them
 
 	mu     sync.Mutex                    // held while routes are added
-	routes atomic.Pointer[[]*shardRoute] // of the data shards
+	routes atomic.Pointer[[]*shardRoute] // of the data shards, by id; a longer list replaces it
 }
 
 // New creates a Router and registers it with config.Hints.
@@ -161,6 +161,7 @@ func (r *Router) Decide(ctx context.Context, requests []shard.Request) []shard.R
 	})
 }
 
+// decide is Decide without leases and kept denials.
 func (r *Router) decide(ctx context.Context, requests []shard.Request) []shard.Result {
 	slots, shards, err := r.slots(ctx)
 	if err != nil {

@@ -22,9 +22,10 @@ const (
 
 // session numbers the requests of this node to one shard. Only finish may be called without the pool's mutex.
 type session struct {
-	name     shard.Session
-	last     uint64 // the highest number given out
-	acked    uint64 // all numbers up to this one are finished
+	name  shard.Session
+	last  uint64 // the highest number given out
+	acked uint64 // all numbers up to this one are finished
+	// finished has a bit for each number, modulo maxWindow: finish sets it, and advance clears it.
 	finished [maxWindow / 64]atomic.Uint64
 }
 
@@ -52,7 +53,7 @@ func (s *session) advance() uint64 {
 	return s.last - s.acked
 }
 
-// sessionRange is a run of consecutive numbers of one session.
+// sessionRange is a run of consecutive numbers of one session, and what was acked when they were taken.
 type sessionRange struct {
 	session             *session
 	first, count, acked uint64
