@@ -179,6 +179,7 @@ func (c *applyCommand) losses(response *stintv1.ApplyResponse) (losses []loss) {
 	return losses
 }
 
+// countEnded begins a sentence about what would end. Of the ended, rules are not policies.
 func countEnded(ended, rules int) string {
 	switch {
 	case ended > 1 && rules > 0:

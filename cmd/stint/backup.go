@@ -97,10 +97,10 @@ func (c *backupCommand) save(ctx context.Context, b *backupRun, begun time.Time)
 type backupRun struct {
 	remote
 	s      streams
-	status *stintv1.StatusResponse
+	status *stintv1.StatusResponse // from before the first picture: which nodes have replicas
 	header backup.Header
-	slots  [][]byte  // shard.State.SlotRecords of the pictures so far
-	at     time.Time // from when the age of other backups in the directory counts
+	slots  [][]byte  // shard.State.SlotRecords of the pictures so far, in the order of the sections
+	at     time.Time // from when the age of other backups in the directory counts; save sets it, with --dir alone
 }
 
 func (b *backupRun) write(ctx context.Context, out io.Writer) (int64, error) {
@@ -127,7 +127,8 @@ func (b *backupRun) write(ctx context.Context, out io.Writer) (int64, error) {
 	return w.Written(), err
 }
 
-// shard writes one shard, from the first node that sends it.
+// shard writes one shard, from the first node that sends it. Once a node has sent a first chunk, an error ends the
+// backup: the section is begun, and another node's picture does not continue it.
 func (b *backupRun) shard(ctx context.Context, w *backup.Writer, name string) error {
 	var errs []error
 	for _, addr := range b.sources(ctx, name) {

@@ -14,16 +14,18 @@ import (
 	"github.com/stint-io/stint/api/gen/stint/v1/stintv1connect"
 )
 
-// pictureSilent is how long a node may send nothing.
+// pictureSilent bounds the time from one chunk to the next. The writing of the former counts, too.
 const pictureSilent = 30 * time.Second
 
 // sentPicture is a snapshot from a node. Its first chunk has arrived.
 type sentPicture struct {
 	stream *connect.ServerStreamForClient[stintv1.BackupChunk]
-	cancel context.CancelFunc
-	watch  *time.Timer
+	cancel context.CancelFunc // ends the stream
+	watch  *time.Timer        // calls cancel after pictureSilent, unless copyTo resets it
 }
 
+// openPicture asks a node for a snapshot of the shard with this name, and returns when its first chunk is here. The
+// caller closes the picture.
 func openPicture(ctx context.Context, client *http.Client, addr, name string) (*sentPicture, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	p := &sentPicture{cancel: cancel, watch: time.AfterFunc(pictureSilent, cancel)}
@@ -44,6 +46,7 @@ func openPicture(ctx context.Context, client *http.Client, addr, name string) (*
 
 var errNoPicture = errors.New("the node sent nothing")
 
+// copyTo writes all chunks, beginning with the one that openPicture has received. It can be called once.
 func (p *sentPicture) copyTo(out io.Writer) error {
 	for more := true; more; more = p.stream.Receive() {
 		p.watch.Reset(pictureSilent)

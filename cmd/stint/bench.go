@@ -54,6 +54,8 @@ func (c *benchCommand) Run(s streams) error {
 // Validate implements kong.Validatable.
 func (c *benchCommand) Validate() error { return c.remote().Validate() }
 
+// remote returns the flags in the form of those of a command that asks a server, for their checks, URLs and error
+// texts. The load does not go through it.
 func (c *benchCommand) remote() remote {
 	return remote{Addr: strings.Join(c.Addr, ","), Timeout: c.Timeout, trust: c.trust,
 		proof: proof{tokenFlag: c.tokenFlag}}

@@ -33,7 +33,7 @@ type certsCommand struct {
 	Key  certsKeyCommand  `cmd:"" name:"cluster-key" help:"Make a cluster key, by which nodes recognize each other."`
 }
 
-// certsOutput has the flags of all three commands.
+// certsOutput has the flag of the commands that make a certificate.
 type certsOutput struct {
 	Out string `help:"Directory to write to; made if it is missing." default:"." placeholder:"DIR"`
 }

@@ -15,7 +15,7 @@ import (
 
 // configFile supplies the flags of serve with values from the file of --config. It is for one parse.
 type configFile struct {
-	loaded bool
+	loaded bool                   // the file was looked for, whether there is one or not
 	values map[string]configValue // by flag name
 	used   map[string]string      // location of each value that neither a flag nor the environment replaced
 }
@@ -68,6 +68,7 @@ func (c *configFile) locate(err error) error {
 	return fmt.Errorf("%s: %w", where, err)
 }
 
+// configurable reports whether the file may have a flag: one that has a variable, except --config itself.
 func configurable(flag *kong.Flag) bool { return flag.Name != "config" && len(flag.Envs) > 0 }
 
 // inEnvironment reports whether a variable sets the flag. It relies on forgetEmptyVariables.
@@ -78,6 +79,7 @@ func inEnvironment(flag *kong.Flag) bool {
 	})
 }
 
+// load reads the file that --config names, or else STINT_CONFIG. Without either there are no values.
 func (c *configFile) load(parsed *kong.Context, command *kong.Node) error {
 	c.loaded, c.used = true, map[string]string{}
 	var path string

@@ -1,8 +1,8 @@
 // Command stint is the whole product in one binary: the server (serve), its clients (check, get, reserve, settle,
-// explain, adjust, override, audit, policies, healthcheck), the administration of a cluster (status, apply, drain,
-// remove-node, upgrade, token, secret, backup), what needs no running node (restore, recover, certs), a replay of logs
-// against policies without a server (simulate), a load generator that audits the server's answers (bench), and a proof
-// of exactness on nodes that fail (verify).
+// adjust, override, audit, policies, healthcheck), the administration of a cluster (status, apply, drain, remove-node,
+// upgrade, token, secret, backup), what needs no running node (restore, recover, certs), a replay of logs against
+// policies without a server (simulate), a load generator that audits the server's answers (bench), and a proof of
+// exactness on nodes that fail (verify).
 //
 // This package contains only the command line and makes no decisions. It reads flags, environment and config file into
 // the configuration of another package, calls that package, and prints the result. Each command is a struct with a

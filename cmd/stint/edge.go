@@ -18,7 +18,8 @@ type edgeCommand struct {
 	tokenFlag
 }
 
-// Run serves until a signal comes.
+// Run serves until a signal comes. The flags that only a node has get values that pass refuse and open nothing; an edge
+// uses none of them.
 func (c *edgeCommand) Run(s streams) error {
 	serve := &serveCommand{Config: node.Config{ClientPorts: c.ClientPorts, BootstrapExpect: 1, Shards: 1, Replicas: 1,
 		ReplaceAfter: 1, PeerAddr: peerAddrDefault}, clientFlags: c.clientFlags, Insecure: c.Insecure}

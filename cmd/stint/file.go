@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 )
 
+// openInput opens a file, or stdin for "-". The caller closes what it returns; that leaves stdin open.
 func openInput(name string, stdin io.Reader) (io.ReadCloser, error) {
 	if name == "-" {
 		return io.NopCloser(stdin), nil

@@ -19,6 +19,7 @@ var helpDetails = kong.PostBuild(func(k *kong.Kong) error {
 	return nil
 })
 
+// addDetails gives a command, and those below it, their sections. One without a section has no details.
 func addDetails(n *kong.Node, path string) {
 	_, section, _ := strings.Cut(helpText, "== "+path+" ==\n")
 	section, _, _ = strings.Cut(section, "\n== ")

@@ -5,8 +5,8 @@ import "fmt"
 // pageMost is the longest page that a server sends.
 const pageMost = 1000
 
-// pages has next add pages of that size until there are count rows (0: all). next reports whether there are more, and
-// how many rows it has.
+// pages calls next until the list has count rows (0: all) or is complete. next adds a page of at most size rows to the
+// list, and reports whether the server has more, and how many rows the list has now, not only the page.
 func pages(command string, count int, next func(size uint32) (more bool, rows int, err error)) error {
 	if count < 0 {
 		return usagef("%s: --count: is %d", command, count)

@@ -35,6 +35,8 @@ func readPolicies(s streams, file string) (*policy.Set, error) {
 	return set, nil
 }
 
+// readPolicySet loads a file for a replay. It does not warn, and accepts what only an apply would refuse
+// (policy.Set.Mistake): the policies in force may be such.
 func readPolicySet(file string) (*policy.Set, error) {
 	text, err := os.ReadFile(file)
 	if err != nil {

@@ -8,7 +8,8 @@ import (
 	"time"
 )
 
-// tell shows progress: as one changing line on a terminal, else as one line per change.
+// tell shows progress: as one changing line on a terminal, else as one line per change. "" erases the line on a
+// terminal, and writes nothing elsewhere.
 func (s streams) tell(progress string) {
 	if s.live() {
 		overwrite(s.err, progress)
@@ -24,8 +25,8 @@ func overwrite(w io.Writer, line string) { fmt.Fprintf(raw(w), "\r\x1b[K%s", esc
 type statusLine struct {
 	streams
 
-	mu   sync.Mutex
-	last time.Time
+	mu   sync.Mutex // guards last, and keeps the lines of several goroutines apart
+	last time.Time  // when show last wrote; at first the start, so that a short command leaves no line in a log
 }
 
 // plainEvery is the interval between two lines of progress in a log.
@@ -61,6 +62,7 @@ func (l *statusLine) end() {
 // barWidth is the number of characters for a whole quota.
 const barWidth = 20
 
+// bar shows used units as a share of a quota; "" if the quota is 0.
 func bar(used, quota uint64) string {
 	if quota == 0 {
 		return ""
@@ -69,7 +71,7 @@ func bar(used, quota uint64) string {
 	return progressBar(float64(used)/float64(quota) + 0.999/barWidth)
 }
 
-// progressBar shows a share, of which nothing is shown if it is not known (less than 0).
+// progressBar shows a share, where 1 is all. One that is not known is below 0, and shows as an empty bar.
 func progressBar(share float64) string {
 	filled := min(max(int(share*barWidth), 0), barWidth)
 	return "[" + strings.Repeat("#", filled) + strings.Repeat(".", barWidth-filled) + "]"

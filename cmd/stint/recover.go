@@ -137,6 +137,7 @@ func printOutlook(s streams, r *recovery.Recovery) {
 	}
 }
 
+// marksText says why a replica does not count, beginning with what makes it useless, or that it was taken.
 func marksText(r *recovery.Replica, chosen bool) string {
 	switch {
 	case r.Unreadable != "":
@@ -169,14 +170,16 @@ type recoveredJSON struct {
 	Limits  []recoveredLimitJSON `json:"limits,omitempty"`
 }
 
+// recoveredShardJSON is a recovery.Shard.
 type recoveredShardJSON struct {
 	Name     string                 `json:"name"`
-	Taken    string                 `json:"taken,omitempty"`
+	Taken    string                 `json:"taken,omitempty"` // the replica that goes into the backup
 	Exact    bool                   `json:"exact"`
 	Lost     string                 `json:"lost,omitempty"`
 	Replicas []recoveredReplicaJSON `json:"replicas"`
 }
 
+// recoveredReplicaJSON is a recovery.Replica. What is derived from its records, Epoch to Sum, is 0 if it is unreadable.
 type recoveredReplicaJSON struct {
 	Name           string    `json:"name"`
 	Term           uint64    `json:"term"`
@@ -185,18 +188,18 @@ type recoveredReplicaJSON struct {
 	Seq            uint64    `json:"seq"`
 	Time           time.Time `json:"time,omitzero"`
 	Records        int       `json:"records"`
-	Sum            string    `json:"sum"`
+	Sum            string    `json:"sum"` // 16 hexadecimal digits: readers of JSON may round a number of 64 bits
 	Voters         []string  `json:"voters"`
 	PreviousVoters []string  `json:"previousVoters,omitempty"`
 	Convicted      string    `json:"convicted,omitempty"`
-	Suspect        string    `json:"suspect,omitempty"`
+	Suspect        string    `json:"suspect,omitempty"` // why it may have forgotten what it had acknowledged
 	Unreadable     string    `json:"unreadable,omitempty"`
 }
 
 type recoveredLimitJSON struct {
 	Policy    string    `json:"policy"`
-	Limit     string    `json:"limit,omitempty"` // empty for the lockout
-	FullUntil time.Time `json:"fullUntil,omitzero"`
+	Limit     string    `json:"limit,omitempty"`    // empty for the lockout
+	FullUntil time.Time `json:"fullUntil,omitzero"` // absent if the limit continues with the backup's counts
 }
 
 func recoveryForPrograms(r *recovery.Recovery) (all recoveredJSON) {

@@ -51,6 +51,8 @@ func (r remote) where() string {
 	return strings.Join(r.urls(), " or ")
 }
 
+// validAddr returns what is wrong with the addresses, or with the files of TLS, which it reads. The error begins with
+// the flag.
 func (r remote) validAddr() error {
 	for _, addr := range r.urls() {
 		u, err := url.Parse(addr)

@@ -69,6 +69,7 @@ func (r remote) context() (context.Context, context.CancelFunc) {
 	return context.WithTimeout(ctx, r.Timeout)
 }
 
+// connectedKey is the key of the *atomic.Bool in a context of remote.
 type connectedKey struct{}
 
 // neverSent reports whether a context of remote never had a connection.

@@ -83,8 +83,8 @@ func (l leavesTime) RoundTrip(request *http.Request) (*http.Response, error) {
 	return l.RoundTripper.RoundTrip(request)
 }
 
-// fetch makes a request that is not a call, and returns the body. The error for a refusal begins with that of the
-// address.
+// fetch makes a request that is not a call, and returns the body, of which it reads 1 KiB at most. The error for a
+// status other than 200 begins with what refused returns for the address that was asked.
 func (r remote) fetch(what, method, path, body string, refused func(addr string) string) (string, error) {
 	ctx, cancel := r.context()
 	defer cancel()

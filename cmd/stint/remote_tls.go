@@ -71,6 +71,7 @@ func (t trust) transport() http.RoundTripper {
 	return transport
 }
 
+// broken fails every request with its error.
 type broken struct{ error }
 
 // RoundTrip implements http.RoundTripper.

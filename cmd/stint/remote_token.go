@@ -17,6 +17,7 @@ type tokenFlag struct {
 // proof has the flags that authenticate a command.
 type proof struct {
 	tokenFlag
+	// DataDir takes precedence over --addr.
 	DataDir string `help:"Ask the node that runs on this data directory, by its socket, which needs no token." placeholder:"DIR"`
 }
 

@@ -68,16 +68,16 @@ func (c *serveCommand) Run(s streams) error {
 
 // served is a node or an edge.
 type served interface {
-	Ready() error
-	AwaitReady(context.Context) error
+	Ready() error                     // what it waits for; nil: it is ready
+	AwaitReady(context.Context) error // returns early with the reason why it must stop
 	APIAddr() string
-	RedisAddr() string
-	Done() <-chan error
-	Close(context.Context) error
+	RedisAddr() string           // "": it does not serve the Redis protocol
+	Done() <-chan error          // yields the reason why it must stop
+	Close(context.Context) error // the context bounds the wait for earlier requests
 }
 
-// serve starts a server and serves until a signal comes or the server stops itself. start returns nil if a signal came
-// first.
+// serve starts a server and serves until a signal comes or the server stops itself. If start returns nil, with or
+// without an error, nothing is left to serve or to close.
 func (c *serveCommand) serve(s streams, start func(context.Context, node.Config) (served, error)) error {
 	began := time.Now()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -116,8 +116,8 @@ func boundMemory() {
 	}
 }
 
-// startUnless starts a node. It returns nil if a signal came and the start did not end soon: a file of the
-// configuration can make it wait for ever, such as a pipe without a writer.
+// startUnless starts a node. It fails if a signal came and the start did not end soon: a file of the configuration can
+// make it wait for ever, such as a pipe without a writer. The start then goes on, until the process ends.
 func startUnless(ctx context.Context, config node.Config) (*node.Node, error) {
 	var n *node.Node
 	var err error

@@ -18,6 +18,7 @@ var now = jumpingClock(os.Getenv("STINT_CHAOS_CLOCK"))
 // clockReadEvery is how long an offset from the file is used before the file is read again.
 const clockReadEvery = 50 * time.Millisecond
 
+// jumpingClock returns a clock that may be read concurrently: of several readers one reads the file again.
 func jumpingClock(path string) func() time.Time {
 	if path == "" {
 		return time.Now

@@ -57,6 +57,8 @@ func (c *settleCommand) print(s streams, m *stintv1.SettleResponse) {
 	printLimits(s, d.GetLimits(), d.GetDecidedAt())
 }
 
+// request names the handle as that of a hold, which Run corrects if it is a decision's: from the text of an id only the
+// server can tell.
 func (c *settleCommand) request() (*stintv1.SettleRequest, error) {
 	switch {
 	case c.Action != "commit" && len(c.Actual) > 0:

@@ -83,7 +83,7 @@ func (c *usageListCommand) writer(s streams) (write func(*stintv1.UsageRecord), 
 	return usageTable(s)
 }
 
-// usageTable writes records as text.
+// usageTable returns a function that adds a record to a table, and one that prints the table.
 func usageTable(s streams) (write func(*stintv1.UsageRecord), flush func()) {
 	table := newTable(s)
 	fmt.Fprintln(table, "POLICY\tMETER\tKEY\tPERIOD\tSTATE\tUNITS\tCREDITS\tCORRECTIONS\tOWED")

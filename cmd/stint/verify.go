@@ -205,12 +205,13 @@ func (c *verifyCommand) moves(p *verify.Plan, line *statusLine) *verify.Moves {
 var verifyPolicies string
 
 const (
-	verifyShards   = 4 // so that nodes own some each, and requests with several keys are operations
-	verifyMore     = 6 // shards while slots move
-	verifyQuota    = 1000
-	verifyStale    = 250 * time.Millisecond
-	verifyLeased   = 500
-	verifyLeasedIn = 10 * time.Second
+	// verifyShards is such that nodes own some each, and requests with several keys are operations.
+	verifyShards   = 4
+	verifyMore     = 6                      // shards while slots move
+	verifyQuota    = 1000                   // of the policies without a lease
+	verifyStale    = 250 * time.Millisecond // deny_cache of verify-flood
+	verifyLeased   = 500                    // quota of the policies with a lease
+	verifyLeasedIn = 10 * time.Second       // their period
 )
 
 // startPatience bounds the founding of a cluster.

@@ -8,7 +8,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 )
 
-// instantOf reads an instant, as in 2027-01-01T00:00:00Z.
+// instantOf reads an instant, as in 2027-01-01T00:00:00Z. It returns nil if the text is null or empty.
 func instantOf(text types.String) (*timestamppb.Timestamp, error) {
 	if text.ValueString() == "" {
 		return nil, nil

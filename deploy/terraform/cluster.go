@@ -21,7 +21,7 @@ type cluster struct {
 // callWithin bounds each call.
 const callWithin = 30 * time.Second
 
-// bearer adds a token to each request.
+// bearer adds a token to each request, if there is one. Configure has checked that the address is safe for it.
 type bearer struct {
 	token string
 	base  http.RoundTripper

@@ -16,7 +16,7 @@ type managedResource[M any] struct {
 	schema schema.Schema
 
 	create func(context.Context, *cluster, *M) error
-	read   func(context.Context, *cluster, *M) (found bool, err error)
+	read   func(context.Context, *cluster, *M) (found bool, err error) // not found: it leaves the state
 	update func(ctx context.Context, c *cluster, next, old *M) error
 	delete func(context.Context, *cluster, *M) error
 

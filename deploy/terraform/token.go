@@ -22,7 +22,7 @@ type tokenModel struct {
 	Grants    []grantModel `tfsdk:"grants"`
 	ExpiresAt types.String `tfsdk:"expires_at"`
 	Role      types.Bool   `tfsdk:"role"`
-	ID        types.String `tfsdk:"id"`
+	ID        types.String `tfsdk:"id"` // null after an import: the first token of the name is taken then
 	Token     types.String `tfsdk:"token"`
 }
 
