@@ -30,7 +30,7 @@ func NewPartWriter(out io.Writer, h PartHeader) (*Writer, error) {
 type Part struct {
 	PartHeader
 	file io.ReaderAt
-	body int64
+	body int64 // length of the file without its SHA-256
 }
 
 // OpenPart verifies a part. The file must stay open.
@@ -48,7 +48,8 @@ func OpenPart(file io.ReaderAt, size int64) (*Part, error) {
 	return p, r.err
 }
 
-// reader returns a reader that has read the header.
+// reader returns a reader that has read the header, into p: State has it fill a Part of its own, since other calls may
+// look at p's meanwhile.
 func (p *Part) reader() *reader {
 	r := &reader{in: bufio.NewReaderSize(io.NewSectionReader(p.file, 0, p.body), 64<<10)}
 	r.head(partMagic, &p.PartHeader)

@@ -15,12 +15,14 @@ import (
 // windowMost bounds the memory of a decompression.
 const windowMost = 64 << 20
 
-// reader reads the parts of a file until the first error.
+// reader reads the parts of a file until the first error. From then on it reads zeros, so that callers may look at err
+// once, after several parts.
 type reader struct {
 	in  *bufio.Reader
 	err error
 }
 
+// damaged makes this the first error, unless there is one.
 func (r *reader) damaged(format string, args ...any) {
 	if r.err == nil {
 		r.err = fmt.Errorf("%s: %w", fmt.Sprintf(format, args...), ErrDamaged)
@@ -99,8 +101,8 @@ func (r *reader) section(want shard.ID) *shard.State {
 // frameReader reads the bytes of frames up to their end.
 type frameReader struct {
 	r    *reader
-	left uint32
-	done bool
+	left uint32 // bytes of the frame under way
+	done bool   // the end was read: a frame of no bytes
 }
 
 func (f *frameReader) Read(b []byte) (int, error) {

@@ -17,17 +17,17 @@ import (
 
 const (
 	magic       = "stint backup 1\n"
-	headerMost  = 1 << 20
-	frameBytes  = 256 << 10
+	headerMost  = 1 << 20   // bytes of its JSON
+	frameBytes  = 256 << 10 // at most in one frame, compressed
 	sectionMark = 'S'
 )
 
 // Writer writes a backup, or a part. Its methods must not be called concurrently.
 type Writer struct {
 	out      io.Writer
-	sum      hash.Hash
-	written  int64
-	sections int
+	sum      hash.Hash  // of everything written
+	written  int64      // bytes
+	sections int        // that are complete
 	order    []shard.ID // of the sections
 }
 
@@ -73,7 +73,8 @@ func (w *Writer) Next() (id shard.ID, ok bool) {
 	return w.order[w.sections], true
 }
 
-// Section writes the next shard's section: fill writes its Snapshot.
+// Section writes the next shard's section: fill writes its Snapshot. After an error the file is spoiled: the Writer
+// must not be used any further.
 func (w *Writer) Section(fill func(io.Writer) error) error {
 	id, ok := w.Next()
 	if !ok {

@@ -21,12 +21,13 @@ import (
 // API is the port of the protocols of stint's API.
 type API struct {
 	plan      Plan
-	http      *http.Client                        // for all but the load
-	limits    stintv1connect.LimitServiceClient   // of the first node that accepted a connection; for all but the load
-	rules     []rule                              // limits of the policy
-	unbounded error                               // why the policy cannot be audited; nil if it can
-	loaded    []stintv1connect.LimitServiceClient // shared by the callers: one to each node, or for each connection
-	shared    *stint.Client                       // protocol client
+	http      *http.Client                      // for all but the load
+	limits    stintv1connect.LimitServiceClient // of the first node that accepted a connection; for all but the load
+	rules     []rule                            // limits of the policy
+	unbounded error                             // why the policy cannot be audited; nil if it can
+	// loaded are shared by the callers: one to each node, or for each connection; nil for protocol client.
+	loaded []stintv1connect.LimitServiceClient
+	shared *stint.Client // of all callers of protocol client; nil for the others
 }
 
 // NewAPI opens the port of a valid plan. It fails if no server answers or the server does not know the policy. Without

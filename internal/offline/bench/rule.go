@@ -56,6 +56,7 @@ func rulesOf(p *stintv1.Policy, tierName string) ([]rule, error) {
 	return rules, nil
 }
 
+// ruleOf reads one limit. tier has numbers in place of its own, and may be nil.
 func ruleOf(l *stintv1.Limit, tier *stintv1.TierLimit) (rule, error) {
 	quota := l.GetQuota()
 	if tier != nil && tier.Quota != nil {
@@ -135,6 +136,7 @@ func (r rule) atMost(cost uint64, s Span) uint64 {
 	return floorTo(plus(start, share(r.refill, elapsed, r.period)), cost)
 }
 
+// floorTo is what whole requests of one cost can spend of the units.
 func floorTo(units, cost uint64) uint64 { return units - units%cost }
 
 // share is units x elapsed / period, rounded down, at most the largest number.
@@ -147,6 +149,7 @@ func share(units uint64, elapsed, period time.Duration) uint64 {
 	return quotient
 }
 
+// times is a x b, at most the largest number.
 func times(a, b uint64) uint64 {
 	hi, lo := bits.Mul64(a, b)
 	if hi > 0 {
@@ -155,6 +158,7 @@ func times(a, b uint64) uint64 {
 	return lo
 }
 
+// plus is a + b, at most the largest number.
 func plus(a, b uint64) uint64 {
 	sum, carry := bits.Add64(a, b, 0)
 	if carry > 0 {

@@ -16,9 +16,9 @@ type schedule interface {
 // budget hands out checks until their number or the time is used up.
 type budget struct {
 	batch    uint64
-	count    uint64 // 0 if only the deadline ends it
-	deadline time.Time
-	taken    atomic.Uint64
+	count    uint64        // 0 if only the deadline ends it
+	deadline time.Time     // zero if only the count ends it
+	taken    atomic.Uint64 // checks handed out; goes above count when it is used up
 }
 
 func newBudget(p Plan, start time.Time) *budget {
@@ -65,7 +65,7 @@ type openLoop struct {
 }
 
 type ticket struct {
-	due    time.Time
+	due    time.Time // from then on its latency counts, however late it is sent
 	checks int
 }
 

@@ -39,7 +39,8 @@ func newStats(callers int) *stats {
 // stripe returns the stripe that a caller writes to.
 func (t *stats) stripe(caller int) *stripe { return t.stripes[caller%len(t.stripes)] }
 
-// record notes one call: its latency, the fates of its checks, and its first failure.
+// record notes one call: its latency, the fates of its checks, and its first failure, by whose code all checks of the
+// call without a decision are counted. It may be nil only if there are none.
 func (l *stripe) record(latency time.Duration, fates []Fate, failure *Failure) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

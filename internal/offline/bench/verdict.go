@@ -79,6 +79,7 @@ func (a audit) judge(l *Ledger) Verdict {
 	return v
 }
 
+// wrong returns the verdict on a key outside its bounds, or "".
 func wrong(key string, admitted uint64, b bounds) string {
 	if admitted > b.atMost {
 		return fmt.Sprintf("OVER-ADMITTED: %s units admitted to key %s, where at most %s fit: %s too many",

@@ -21,20 +21,20 @@ type Config struct {
 	Through   string        // a page behind a proxy, on which a gate counts addresses; optional
 	BackupAge time.Duration // the newest backup may be this old
 	Timeout   time.Duration // of one question
-	Nodes     []Node        // reachable nodes; never empty
+	Nodes     []Node        // those to ask; never empty
 
 	Limits   stintv1connect.LimitServiceClient          // of a node that answers
 	Policies func(context.Context) (*policy.Set, error) // those in force
-	Token    func(address string) (string, error)       // for an address, or ""
+	Token    func(address string) (string, error)       // the token to send to an address, or ""
 	Bare     http.RoundTripper                          // sends no token
 	Stranger http.RoundTripper                          // sends neither token nor certificate
 	Why      func(error) string                         // the cause of a failed call, for display
 }
 
-// Node is a reachable node.
+// Node is a node to ask. It need not answer.
 type Node struct {
-	Name, URL string
-	Here      bool // only this machine reaches it at URL
+	Name, URL string // the name is the id, or the URL itself if an operator named that
+	Here      bool   // only this machine reaches it at URL
 	Limits    stintv1connect.LimitServiceClient
 	Sinks     stintv1connect.SinkServiceClient
 }

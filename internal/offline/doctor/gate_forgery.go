@@ -20,12 +20,12 @@ import (
 	"github.com/stint-io/stint/policy"
 )
 
-// forged is a question with an unused address, and its entries if the gate believed it.
+// forged is a question with a forged address or token.
 type forged struct {
-	address netip.Addr
-	route   *policy.GateRoute
-	path    string
-	moves   []gate.Entry
+	address netip.Addr        // the zero Addr if a token is forged, not an address
+	route   *policy.GateRoute // of the gate; behind a proxy, one that has the host of the page alone
+	path    string            // of the request that the gate is asked about
+	moves   []gate.Entry      // counted if the gate believes the address
 }
 
 // forge asks a gate with a forged X-Forwarded-For, and checks whether the forged address was counted.
@@ -82,8 +82,8 @@ func forgery(g *policy.Gate, set *policy.Set) *forged {
 	return nil
 }
 
-// movesOf lists the entries of a gate for an address that it believes. If a gate trusts a single proxy, the question
-// comes from that proxy.
+// movesOf lists the entries with the forged address that a gate would count if it believed the question. It asks a copy
+// of the gate that trusts one proxy, from which the question comes.
 func movesOf(g *policy.Gate, set *policy.Set, f *forged) (moves []gate.Entry) {
 	proxy := netip.MustParseAddr("192.0.2.1")
 	believing := *g
@@ -124,6 +124,7 @@ func methodOf(r *policy.GateRoute) string {
 	return cmp.Or(strings.ToUpper(r.Match.Method), http.MethodGet)
 }
 
+// hostOf is a host that the route matches; "": it matches any.
 func hostOf(r *policy.GateRoute) string { return strings.Replace(r.Match.Host, "*", "doctor", 1) }
 
 // askGate asks a gate at the first node, with one forged header. A node that trusts this machine gets the headers of a
@@ -168,7 +169,7 @@ func ownAddress(u *url.URL) netip.Addr {
 	return own.Addr().Unmap()
 }
 
-// ask sends a request without the token, and follows no redirect.
+// ask sends a request as it is, adding no token, and follows no redirect. The body of the response is closed.
 func (d *doctor) ask(request *http.Request) (*http.Response, error) {
 	client := &http.Client{Transport: d.Bare, Timeout: d.Timeout,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
@@ -179,6 +180,7 @@ func (d *doctor) ask(request *http.Request) (*http.Response, error) {
 	return response, err
 }
 
+// trusts reports whether an address is one of the trusted proxies. The zero Addr never is.
 func trusts(g *policy.Gate, address netip.Addr) bool {
 	return slices.ContainsFunc(g.TrustedProxies, func(p netip.Prefix) bool { return p.Contains(address) })
 }

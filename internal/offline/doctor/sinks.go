@@ -18,7 +18,7 @@ const (
 	eventCheck = "events"
 )
 
-// deadSome is how many dead letters the doctor counts.
+// deadSome is the most dead letters that the doctor counts. Of more it says only that there are more.
 const deadSome = 1000
 
 // sinksOf fetches the sinks and the dead letters, and examines them.

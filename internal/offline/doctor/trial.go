@@ -32,10 +32,10 @@ const (
 // trial counts a new key against a limit that comes with the requests, through all nodes in turn.
 type trial struct {
 	entry   *stintv1.Entry
-	window  time.Duration
-	ends    time.Time // of the window, in shard time
-	through int       // nodes that took part
-	denial  *stintv1.Decision
+	window  time.Duration     // its length
+	ends    time.Time         // of the window, in shard time; zero before the first answer
+	through int               // nodes that took part
+	denial  *stintv1.Decision // the newest; set once fill has succeeded
 }
 
 // errTooSlow means that the window was over before all requests were made.
@@ -67,6 +67,8 @@ func (d *doctor) count(ctx context.Context) {
 	}
 }
 
+// newTrial returns a trial on a key that was never used, with a window that begins at its first unit, so that no edge
+// of a clock falls into it.
 func newTrial(window time.Duration) *trial {
 	quota := uint64(trialQuota)
 	return &trial{window: window, entry: &stintv1.Entry{Policy: "stint-doctor", Key: "stint-doctor:" + rand.Text(),
@@ -80,7 +82,8 @@ type miscounted struct{ error }
 
 func miscountedf(format string, args ...any) error { return miscounted{fmt.Errorf(format, args...)} }
 
-// fill spends the quota and one unit more, through each node that answers.
+// fill spends the quota through all nodes in turn, and then asks each once more, which must deny. It leaves out nodes
+// that cannot be reached.
 func (d *doctor) fill(ctx context.Context, t *trial) error {
 	answering, asked, spent := d.Nodes, 0, uint64(0)
 	for denied := 0; denied < len(answering); asked++ {
@@ -137,7 +140,8 @@ func (d *doctor) uncounted(check string, err error) {
 	}
 }
 
-// waits checks that a denial announces exactly when the window ends, in the answer and in the header.
+// waits checks that a denial announces exactly when the window ends, in the answer and in the header, and reports
+// whether it does.
 func (d *doctor) waits(t *trial) bool {
 	wait := t.denial.RetryAfter.AsDuration()
 	promised := t.denial.DecidedAt.AsTime().Add(wait)

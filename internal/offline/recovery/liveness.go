@@ -14,7 +14,7 @@ import (
 const dialTimeout = 3 * time.Second
 
 // mustBeSilent refuses as long as a node answers: what it counts from now on would be missing in the backup, and
-// admitted again by the cluster that is restored from it.
+// admitted again by the cluster that is restored from it. nodes has their ids by address.
 func (r *Recovery) mustBeSilent(ctx context.Context, nodes map[string]string) error {
 	answers := r.config.Answers
 	if answers == nil {

@@ -27,7 +27,9 @@ type Config struct {
 	Version    string   // of this build
 	Now        time.Time
 
-	Answers func(ctx context.Context, address string) bool // nil means that it accepts a TCP connection
+	// Answers reports whether a node runs at an address. It is called concurrently. nil means: it does if it accepts a
+	// TCP connection.
+	Answers func(ctx context.Context, address string) bool
 }
 
 // Recovery is what is left of a cluster, read and judged. It holds the data directories until Close, and changes
@@ -42,15 +44,15 @@ type Recovery struct {
 	Ends    []restore.Limit // until when it would deny; empty if it does not fill
 
 	config   Config
-	level    shard.Level
-	remnants []*remnant
+	level    shard.Level    // the newest of all inputs
+	remnants []*remnant     // in the order of Config.Inputs
 	backup   *backup.Backup // nil: none was given
 }
 
 // Node is a node of which something is left.
 type Node struct {
 	Node string    `json:"node"`
-	From string    `json:"from"`
+	From string    `json:"from"` // the directory or part, as it was given
 	Read time.Time `json:"read"` // when its data directory was read
 }
 

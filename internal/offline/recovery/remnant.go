@@ -20,8 +20,8 @@ type remnant struct {
 	from  string
 
 	dir  *raftfsm.Remains // nil: a part
-	file *os.File         // of the part
-	part *backup.Part
+	file *os.File         // of the part, which reads from it until close; nil: a directory
+	part *backup.Part     // nil: a directory
 }
 
 // remnantAbout describes a remnant. A part has it as JSON.
@@ -105,7 +105,8 @@ func (r *remnant) openPart(size int64) (err error) {
 	return nil
 }
 
-// state reads the state of the replica at a place in the list.
+// state reads the state of the replica at a place in the list. A part has no section for an unreadable one, so the
+// places of the sections differ.
 func (r *remnant) state(place int) (*shard.State, error) {
 	if r.dir == nil {
 		section := 0
@@ -123,6 +124,8 @@ func (r *remnant) state(place int) (*shard.State, error) {
 	return state, nil
 }
 
+// writePart writes a directory as a part: what is known of all replicas, and the states of those that can be read,
+// which it reads again.
 func (r *remnant) writePart(out io.Writer, release string) error {
 	about := r.about
 	about.Release = release

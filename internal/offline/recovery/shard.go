@@ -22,7 +22,8 @@ type Shard struct {
 	Lost     string `json:",omitempty"` // why it is not exact
 }
 
-// Replica is what is left of a replica.
+// Replica is what is left of a replica. Term and Index are those of its newest entry, Epoch and Seq the place of its
+// newest decision. Epoch to Adopted are 0 if it is unreadable.
 type Replica struct {
 	raftfsm.Survivor
 	Node    string
@@ -34,7 +35,8 @@ type Replica struct {
 	Sums    []shard.SumAt // its newest sums, to be compared with those of others
 	Adopted uint64        // revision of the policies; 0: none
 
-	remnant, place int // where it is read
+	// where it is read, which judge sets: places in Recovery.remnants, and in the Replicas of that one
+	remnant, place int
 }
 
 // choose picks the replica that goes into the backup, and says whether it has everything that the shard ever answered.

@@ -16,10 +16,10 @@ const repeatsMax = 1_000_000
 // authParser reads login attempts from a system log. It remembers the time of the last event, which determines the year
 // of the next one, and the reports of recent processes.
 type authParser struct {
-	year      int
-	now       time.Time // used when no year is given: the first event lies before it
-	last      time.Time
-	processes map[string]*process
+	year      int                 // of the first event; 0: not given, and no classic stamp has told it yet
+	now       time.Time           // used when no year is given: the first event lies before it
+	last      time.Time           // of the newest attempt; zero before the first
+	processes map[string]*process // by program and process id
 }
 
 // A process's attempt may be reported several times: by ftpd as a connection (many an ftpd does not report a wrong
@@ -27,8 +27,8 @@ type authParser struct {
 // the largest count among them is used.
 type process struct {
 	told    map[string]int // by reporter
-	counted int
-	last    time.Time
+	counted int            // attempts that were made events: the most that one reporter has told
+	last    time.Time      // of the newest report
 }
 
 // processesMost bounds the remembered processes, and processMost how long they are remembered: process ids are reused.
@@ -41,7 +41,7 @@ const (
 type attempt struct {
 	source string
 	by     string // the daemon's phrase, or the PAM module
-	times  int
+	times  int    // 0: none
 }
 
 // parse reads one line. A line without an attempt, or with an attempt that did not come over a network, is not an
@@ -243,6 +243,8 @@ func (p *authParser) date(s syslogLine) (time.Time, error) {
 	return t, nil
 }
 
+// inYear moves a classic stamp into a year, in UTC. February 29 becomes March 1 where there is none: callers notice
+// that by the day.
 func inYear(t time.Time, year int) time.Time {
 	return time.Date(year, t.Month(), t.Day(), t.Hour(), t.Minute(), t.Second(), 0, time.UTC)
 }

@@ -94,6 +94,7 @@ type pair struct {
 	keys          map[string]*KeyComparison
 }
 
+// add prepares the comparison of a policy that both versions have, and notes one that only one of them has.
 func (c *comparing) add(before, after *policy.Set, name string) error {
 	_, was := before.Lookup(name)
 	_, is := after.Lookup(name)
@@ -198,6 +199,7 @@ func (p *pair) sum() PolicyComparison {
 // topChangedMost is the largest number of keys in each of a comparison's lists.
 const topChangedMost = 20
 
+// topChanged puts equally changed keys in the order of their policies and names, as topDenied does.
 func topChanged(keys []*KeyComparison, by func(*KeyComparison) uint64) []KeyComparison {
 	changed := slices.DeleteFunc(slices.Clone(keys), func(k *KeyComparison) bool { return by(k) == 0 })
 	slices.SortFunc(changed, func(a, b *KeyComparison) int {

@@ -8,7 +8,8 @@ import (
 	"github.com/stint-io/stint/limit"
 )
 
-// columns is the position of each field in a line, or -1 if absent.
+// columns is the position of each field in a line, or -1 if absent. Each line must have count columns, as the header
+// has.
 type columns struct{ time, key, cost, count int }
 
 func parseHeader(line string) (columns, error) {

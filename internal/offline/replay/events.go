@@ -28,16 +28,16 @@ type Events struct {
 	repeated Event // the event that is due again
 	repeats  int   // how many more times
 
-	now             limit.Time
-	outOfOrder      int
-	reading         Reading
-	firstUnreadable error
+	now             limit.Time // events after it are in the future; limit.Forever: none is
+	outOfOrder      int        // counted by each, not by Next
+	reading         Reading    // without Lines and FirstUnreadable, which the method Reading fills in
+	firstUnreadable error      // nil: every line could be read
 }
 
 // Reading counts how much of a log was understood.
 type Reading struct {
 	Lines           int    `json:"lines"`
-	Events          uint64 `json:"events"`
+	Events          uint64 `json:"events"`     // one line may stand for several
 	Skipped         int    `json:"skipped"`    // lines that are not events
 	Unreadable      int    `json:"unreadable"` // lines that should be events but cannot be parsed
 	FirstUnreadable string `json:"firstUnreadable,omitempty"`

@@ -28,6 +28,8 @@ func ParseFormat(name string) (Format, error) {
 // parser parses one line into an event and the number of its occurrences; 0 if the line is not an event.
 type parser func(line string) (event Event, times int, err error)
 
+// detect returns the format of the beginning of a log, or "": CSV if its first line is a header, else that of the first
+// line that a format knows. The last line may be cut off.
 func detect(head []byte) Format {
 	first, _, _ := strings.Cut(string(head), "\n")
 	if _, err := parseHeader(strings.TrimRight(first, lineEnd)); err == nil {

@@ -19,10 +19,10 @@ var errLongLine = errors.New("the line is longer than 64 KiB")
 // lines reads a log line by line, in bounded memory.
 type lines struct {
 	r        *bufio.Reader
-	number   int // of the last line read
-	bytes    int64
-	told     int64
-	progress func(bytes int64)
+	number   int               // of the last line read
+	bytes    int64             // read so far
+	told     int64             // bytes at the last call of progress
+	progress func(bytes int64) // may be nil
 }
 
 func newLines(r io.Reader, progress func(int64)) *lines {
@@ -54,6 +54,7 @@ func (l *lines) skip(bytes int) {
 	l.count(n, false)
 }
 
+// passOver skips the rest of a line that did not fit into the buffer.
 func (l *lines) passOver() error {
 	for {
 		text, err := l.r.ReadSlice('\n')
@@ -67,6 +68,7 @@ func (l *lines) passOver() error {
 	}
 }
 
+// count adds bytes that were read, and tells of them now and then, and at the end.
 func (l *lines) count(bytes int, end bool) {
 	l.bytes += int64(bytes)
 	if l.progress != nil && (end || l.bytes-l.told >= progressEveryBytes) {
@@ -75,7 +77,7 @@ func (l *lines) count(bytes int, end bool) {
 	}
 }
 
-// lineError is the error of one line.
+// lineError is the error of one line, after which a log is read on, and a CSV file is not (Events.fatal).
 type lineError string
 
 func (e lineError) Error() string { return string(e) }

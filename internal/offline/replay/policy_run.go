@@ -18,7 +18,7 @@ type policyRun struct {
 	set      *policy.Set
 	request  shard.Request // reused: only its entry changes
 	records  records
-	tally    PolicyReport
+	tally    PolicyReport      // without DeniedBy, TopDenied and Timeline, which report adds
 	byLimit  map[string]uint64 // denials by limit
 	byKey    map[string]uint64 // denials by key
 	timeline timeline
@@ -107,6 +107,7 @@ func (l *policyRun) report() PolicyReport {
 // topDeniedMost is the largest number of keys in the report.
 const topDeniedMost = 10
 
+// topDenied puts equally denied keys in the order of their names, so that equal logs have equal reports.
 func topDenied(denials map[string]uint64) []KeyDenials {
 	top := make([]KeyDenials, 0, len(denials))
 	for key, denied := range denials {

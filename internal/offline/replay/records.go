@@ -24,6 +24,7 @@ func (r *records) Lookup(key string) (shard.Record, bool) {
 	return record, ok
 }
 
+// apply stores what a decision has changed, and drops dead records once the map has doubled.
 func (r *records) apply(puts []shard.Put, now limit.Time) {
 	for _, put := range puts {
 		if put.Value == nil {

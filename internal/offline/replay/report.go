@@ -24,15 +24,15 @@ type PolicyReport struct {
 	Policy   string `json:"policy"`
 	Events   uint64 `json:"events"`
 	Admitted uint64 `json:"admitted"`
-	Denied   uint64 `json:"denied"`
+	Denied   uint64 `json:"denied"` // the challenged ones included
 	// Challenged are those denied only by limits that ask for a challenge.
 	Challenged   uint64 `json:"challenged,omitempty"`
-	ShadowDenied uint64 `json:"shadowDenied"` // events that a shadowed policy or limit would have denied
+	ShadowDenied uint64 `json:"shadowDenied"` // admitted events that a shadowed policy or limit would have denied
 	// DeniedBy is in the order of the policy; a denial may have several causes.
 	DeniedBy    []LimitDenials `json:"deniedBy"`
-	FirstDenial *Denial        `json:"firstDenial,omitempty"`
-	TopDenied   []KeyDenials   `json:"topDenied"` // the most denied keys, at most 10
-	Timeline    *Timeline      `json:"timeline,omitempty"`
+	FirstDenial *Denial        `json:"firstDenial,omitempty"` // nil: nothing was denied
+	TopDenied   []KeyDenials   `json:"topDenied"`             // the most denied keys, at most 10
+	Timeline    *Timeline      `json:"timeline,omitempty"`    // nil: there were no events
 }
 
 // LimitDenials counts the denials of one limit.

@@ -49,6 +49,7 @@ type timeline struct {
 	columns []Column
 }
 
+// add counts a decision. now must not be before that of the decision before.
 func (t *timeline) add(now limit.Time, admitted bool) {
 	if t.columns == nil {
 		t.width = widths[0]
@@ -67,6 +68,7 @@ func (t *timeline) add(now limit.Time, admitted bool) {
 	}
 }
 
+// column is the place of an instant, which may be beyond the columns that there are.
 func (t *timeline) column(at limit.Time) int {
 	return int(min(math.MaxInt32, (at-t.start)/limit.Time(t.width)))
 }

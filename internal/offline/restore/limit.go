@@ -47,6 +47,8 @@ func EndsOf(policies *policy.Set, at limit.Time, keeps func(policy, limit string
 	return ends
 }
 
+// keeps reports whether a person wants a limit to continue with the backup's counts, or the lockout if limit is "".
+// Only keeping the whole policy keeps its lockout.
 func (r *Restore) keeps(policy, limit string) bool {
 	return slices.ContainsFunc(r.config.Keep, func(k shard.Kept) bool {
 		return k.Policy == policy && (k.Limit == "" || k.Limit == limit)

@@ -48,11 +48,11 @@ type Restore struct {
 	NewHashes bool
 
 	config      Config
-	level       shard.Level
-	table       *placement.Table // of the new cluster
-	documents   map[string][]byte
-	revision    uint64 // the newest revision of the policies that any shard has adopted
-	index, term uint64 // where the logs of all shards begin
+	level       shard.Level       // the backup's, at which the new cluster begins
+	table       *placement.Table  // of the new cluster
+	documents   map[string][]byte // by name: those that replace what the backup's system shard has
+	revision    uint64            // the newest revision of the policies that any shard has adopted
+	index, term uint64            // where the logs of all shards begin
 }
 
 const (
@@ -99,6 +99,7 @@ func Plan(b *backup.Backup, config Config) (*Restore, error) {
 // DataExact reports whether the new cluster knows all counts.
 func (r *Restore) DataExact() bool { return r.Backup.DataExact() && !r.NewHashes }
 
+// continueShards makes the states of the new cluster. readDocuments must have run, and index must be set.
 func (r *Restore) continueShards(b *backup.Backup) (err error) {
 	how := shard.Restoration{Slots: r.table.Slots, At: r.At, Now: limit.Time(r.config.Now.UnixMicro()), Before: r.index,
 		Policies: r.Policies, Keep: r.config.Keep, Actor: r.config.Actor, Note: r.config.Note,

@@ -12,17 +12,17 @@ type book struct {
 	mu       sync.Mutex
 	count    map[kind]int
 	evidence []string
-	codes    map[string]*Trouble
-	open     []*operation // operations with ids and an unknown outcome
-	replays  []replay     // a sample of the admissions with ids
-	offered  int          // admissions with ids
+	codes    map[string]*Trouble // by name of the code
+	open     []*operation        // operations with ids and an unknown outcome
+	replays  []replay            // a sample of the admissions with ids
+	offered  int                 // admissions with ids
 }
 
 // replay is an admission that must get the same answer when it is requested again.
 type replay struct {
 	operation *operation
-	answer    answer
-	when      time.Time
+	answer    answer    // the first one
+	when      time.Time // it came
 }
 
 const (

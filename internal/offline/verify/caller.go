@@ -20,6 +20,7 @@ type caller struct {
 	limits []stintv1connect.LimitServiceClient // by node
 }
 
+// newCaller needs addresses with a scheme, which withDefaults adds.
 func newCaller(p Plan) *caller {
 	if p.dial == nil {
 		p.dial = (&net.Dialer{Timeout: time.Second}).DialContext

@@ -186,6 +186,7 @@ func (k *key) common(a answer, since floor) error {
 	return s.enter(mark{a.place, a.at}, since.newest[s.id])
 }
 
+// plausible checks what even a copy of an earlier answer must meet.
 func (k *key) plausible(a answer, since floor) error {
 	switch {
 	case a.quota != k.quota:
@@ -196,7 +197,7 @@ func (k *key) plausible(a answer, since floor) error {
 	return nil
 }
 
-// note raises the values that later answers are compared with.
+// note raises the values that later answers are compared with. It also makes k.units, so it comes before a write there.
 func (k *key) note(a answer) {
 	if k.units == nil {
 		k.units = make([]mark, k.quota+1)

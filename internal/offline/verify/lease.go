@@ -31,10 +31,10 @@ type lessees struct {
 }
 
 const (
-	lesseesEach  = 4 // clients of a Lease
-	lesseeBurst  = 20
-	lesseeAtOnce = 5 * time.Millisecond // between two of a burst, at most
-	lesseeRest   = 200 * time.Millisecond
+	lesseesEach  = 4                      // clients of a Lease
+	lesseeBurst  = 20                     // checks in a row at one node, at most
+	lesseeAtOnce = 5 * time.Millisecond   // between two of a burst, at most
+	lesseeRest   = 200 * time.Millisecond // between two bursts, at most
 )
 
 func (r *run) newLessees(of Lease) *lessees {
@@ -135,6 +135,8 @@ func (l *lessees) counted(ctx context.Context, number int) error {
 // wasted is the part of a window, in percent, that leases may keep from those who want it.
 const wasted = 1
 
+// fill has clients ask all nodes for one window, as fast as they answer, and finds it under-admitted if some were
+// denied although it had more than wasted left. It judges nothing if it saw no window begin.
 func (l *lessees) fill() {
 	begins := l.edge()
 	if begins == 0 {

@@ -16,7 +16,8 @@ type LeasedLimit struct {
 
 // Judge returns an error for each admission that is one too many in its window. An admission from a lease is placed
 // between its call and its return, by what the owner answered before and after it. Where the owner's time has jumped
-// further ahead than at a failover (G4), leases promise nothing: the judge begins anew, and counts such jumps.
+// further ahead than at a failover (G4), leases promise nothing: the judge begins anew, and counts such jumps. It
+// writes into the Spends.
 func (l LeasedLimit) Judge(all []*Spend) (wrong []error, jumps int) {
 	all = slices.DeleteFunc(slices.Clone(all), func(s *Spend) bool { return !s.Decided })
 	slices.SortFunc(all, func(a, b *Spend) int { return cmp.Compare(a.Called, b.Called) })
@@ -45,6 +46,8 @@ func (l LeasedLimit) Judge(all []*Spend) (wrong []error, jumps int) {
 // A jump of the owner's time is seen in answers that took no longer than quickAnswer.
 const quickAnswer, jumpLeast = 60 * time.Millisecond, 410 * time.Millisecond
 
+// judge judges a stretch without jumps. told has the answers of the owner of the whole run, which bound those of
+// leases.
 func (l LeasedLimit) judge(all, told []*Spend) (wrong []error) {
 	placed := newOwnerAnswers(told)
 	var admitted []*Spend
@@ -93,7 +96,8 @@ func (l LeasedLimit) judge(all, told []*Spend) (wrong []error) {
 // ownerAnswers are the answers of an owner, between which those of holders lie.
 type ownerAnswers struct {
 	returned, called []*Spend // in the order of their returns, and of their calls
-	// the latest time among the first so many of returned, the earliest from there on of called
+	// least[i] is the latest time among returned[:i], most[i] the earliest among called[i:]: what came before an
+	// answer, and what began after it, bound its time.
 	least, most []int64
 }
 

@@ -8,8 +8,8 @@ import (
 // pacer schedules the starts of operations.
 type pacer struct {
 	mu   sync.Mutex
-	rate float64 // per second; 0 disables waiting
-	due  time.Time
+	rate float64   // per second; 0 disables waiting
+	due  time.Time // when the newest operation is to begin
 }
 
 // catchUp is how much of a stall is made up for by a faster rate afterwards.
@@ -29,6 +29,7 @@ func (p *pacer) next(now time.Time) time.Duration {
 	return p.due.Sub(now)
 }
 
+// unbind lets operations begin as soon as their clients can. Those that wait now still do.
 func (p *pacer) unbind() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

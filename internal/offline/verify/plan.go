@@ -27,7 +27,7 @@ type Plan struct {
 	Settle   time.Duration // how long open questions are retried after the load; 0 means 30 s
 	Seed     uint64
 	Progress func(Progress) // called from one goroutine; may be nil
-	Outage   func(Outage)   // called when an outage of a shard is over; may be nil
+	Outage   func(Outage)   // called when an outage of a shard is over, for several shards concurrently; may be nil
 
 	dial func(ctx context.Context, network, address string) (net.Conn, error) // nil means TCP
 }

@@ -34,14 +34,15 @@ type Result struct {
 	Lost       uint64 `json:"lost"`    // admissions that were answered and then not counted, or forgotten
 	Doubled    uint64 `json:"doubled"` // units counted twice
 
-	Seconds    float64 `json:"seconds"` // of the load
-	Operations uint64  `json:"operations"`
-	Rate       float64 `json:"operationsPerSecond"`
-	Missed     uint64  `json:"missed"`   // operations not answered within their deadline
-	Retries    uint64  `json:"retries"`  // attempts after the first
-	Resolved   uint64  `json:"resolved"` // unknown outcomes that the id resolved in the end
-	Unknown    uint64  `json:"unknown"`  // outcomes that stay unknown: without an id
-	Replayed   int     `json:"replayed"` // ids requested again
+	Seconds    float64 `json:"seconds"`    // of the load
+	Operations uint64  `json:"operations"` // that were decided
+	// Rate is over more than Seconds: from before the keys are drawn until they are filled up.
+	Rate     float64 `json:"operationsPerSecond"`
+	Missed   uint64  `json:"missed"`   // operations not answered within their deadline
+	Retries  uint64  `json:"retries"`  // attempts after the first
+	Resolved uint64  `json:"resolved"` // unknown outcomes that the id resolved in the end
+	Unknown  uint64  `json:"unknown"`  // outcomes that stay unknown: without an id
+	Replayed int     `json:"replayed"` // ids requested again
 
 	Latency Spread `json:"latencyMicros"`
 	// Unavailable are times of at least 100 ms in which a shard answered no operation.

@@ -24,16 +24,16 @@ type run struct {
 	book   book
 	shards *shards
 
-	mu        sync.Mutex
-	keys      []*key // all of them
-	active    []*key
+	mu        sync.Mutex        // guards keys, active, spare and drawn
+	keys      []*key            // all that are or were active
+	active    []*key            // contended for now
 	spare     map[uint32][]*key // by shard: never used yet
 	drawn     int               // names drawn so far
-	latencies [][]int64         // by worker: microseconds of each answered operation
-	lessees   []*lessees
+	latencies [][]int64         // by worker, which alone writes there: microseconds of each answered operation
+	lessees   []*lessees        // written and read by Run alone
 }
 
-// counts are operations by outcome.
+// counts are operations by outcome. Retries alone are attempts: those after the first of each operation.
 type counts struct {
 	admitted, denied, missed, retries, resolved atomic.Uint64
 }
@@ -42,8 +42,8 @@ type counts struct {
 type Progress struct {
 	Elapsed          time.Duration
 	Admitted, Denied uint64
-	Worst            time.Duration
-	Findings         int // so far; above 0: not exact
+	Worst            time.Duration // the longest outage of a shard so far, one that lasts included
+	Findings         int           // so far; above 0: not exact
 }
 
 // Run keeps the load up while during runs, then lets everything settle, and judges. The error is that of during, or the

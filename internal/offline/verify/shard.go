@@ -20,11 +20,11 @@ type shard struct {
 	recent []heard         // the answers that were newest within the memory, and the last one before; oldest first
 	times  map[place]int64 // shard time of every entry named in an answer
 
-	asked  time.Time // when the first operation after the last answer began; zero if none has
-	gaps   []time.Duration
-	healed time.Time // when the faults were over; zero before
-	back   time.Duration
-	tell   func(Outage) // may be nil
+	asked  time.Time       // when the first operation after the last answer began; zero if none has
+	gaps   []time.Duration // the outages that are over
+	healed time.Time       // when the faults were over; zero before
+	back   time.Duration   // from healed to the first answer to an operation that began later; 0: none has come
+	tell   func(Outage)    // called with mu held; may be nil
 }
 
 // heard is the arrival of an answer that was newer than all before.

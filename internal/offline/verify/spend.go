@@ -13,7 +13,8 @@ type Spend struct {
 	Allowed, Leased  bool
 	At               int64 // shard time of the owner's decision, or of the lease's grant, in microseconds
 
-	least, most int64 // the shard's time between call and return; for an answer of the owner its own
+	// Judge sets them: bounds of the shard's time between call and return; for an answer of the owner its own
+	least, most int64
 }
 
 // String describes it for the history of a key.

@@ -15,8 +15,8 @@ type worker struct {
 	run    *run
 	number int
 	random *rand.Rand
-	node   int
-	count  int
+	node   int // asked next, modulo the number of nodes; goes up before each retry
+	count  int // operations begun: makes ids different
 }
 
 // operation spends one unit, in as many attempts as necessary.
