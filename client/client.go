@@ -24,21 +24,21 @@ import (
 // many goroutines through one Client share calls, while each further Client has connections and batches of its own.
 type Client struct {
 	namespace string
-	token     bool // the client has a token
-	seeds     []string
-	timeout   time.Duration
-	http      connect.HTTPClient
+	token     bool               // the client has a token
+	seeds     []string           // Config.Addresses, without a slash at their ends
+	timeout   time.Duration      // of a call without a deadline
+	http      connect.HTTPClient // adds the token
 	owners    owners
 	leases    *holder.Holder[*stintv1.Decision] // nil: every check is sent
 	own       *http.Transport                   // nil if the caller provides, and closes, Config.HTTP
 
-	closing    context.Context
-	close      context.CancelFunc
-	goroutines sync.WaitGroup
+	closing    context.Context    // ended by Close: bounds the background work and the batches, and no other call
+	close      context.CancelFunc // ends closing
+	goroutines sync.WaitGroup     // the background work, and the goroutines that send batches
 
-	mu     sync.Mutex
-	nodes  map[string]*node // by base URL
-	closed bool
+	mu     sync.Mutex       // guards nodes and closed
+	nodes  map[string]*node // by base URL; none is ever removed
+	closed bool             // from then on nothing is added to goroutines, for which Close waits
 }
 
 // New makes a Client and starts its background work. It returns before any connection is made, so an unreachable

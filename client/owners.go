@@ -32,14 +32,15 @@ type slotOwners [slot.Count]string
 // owners is the client's view of which node owns which slot. It may be out of date: a node that does not own a key
 // forwards the request.
 type owners struct {
-	known atomic.Pointer[slotOwners] // nil until the first view
+	known atomic.Pointer[slotOwners] // nil until the first view; replaced, never changed
 	asked chan struct{}              // holds a token when a refresh is due at once
-	first atomic.Uint32              // the place of the configured address that calls begin with
+	first atomic.Uint32              // index in Client.seeds of the address that calls begin with
 
 	mu      sync.Mutex
 	shunned map[string]time.Time // until when unreachable addresses are avoided; guarded by mu
 }
 
+// ask has the owners refreshed soon. It never blocks: one refresh serves all that ask before it.
 func (o *owners) ask() {
 	select {
 	case o.asked <- struct{}{}:

@@ -24,14 +24,14 @@ const (
 // with the load and no check waits for a timer.
 type nodeQueue struct {
 	mu      sync.Mutex // guards all fields
-	waiting []*item
-	flights int
+	waiting []*item    // oldest first
+	flights int        // goroutines that send, counted before they start; at most flightsMost
 }
 
 // item is one check that waits or is under way.
 type item struct {
 	request *stintv1.CheckRequest
-	ctx     context.Context
+	ctx     context.Context      // of the caller; a batch takes no more of it than the deadline
 	done    chan *stintv1.Result // has capacity for the one result
 }
 
@@ -79,6 +79,7 @@ func (l *nodeQueue) begin(c *Client, n *node) {
 	c.goroutines.Go(func() { l.fly(c, n) })
 }
 
+// refuse fails all waiting checks, and takes back the flight that do has counted.
 func (l *nodeQueue) refuse() {
 	l.mu.Lock()
 	defer l.mu.Unlock()

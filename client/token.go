@@ -9,7 +9,8 @@ import (
 	"connectrpc.com/connect"
 )
 
-// bearer adds a token to each request.
+// bearer adds a token to each request. It refuses an address that is not safe for it, although New and learn have
+// looked at all of them.
 type bearer struct {
 	token string
 	next  connect.HTTPClient

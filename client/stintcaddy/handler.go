@@ -32,8 +32,8 @@ type Handler struct {
 	// Limits are counted together or not at all.
 	Limits []Limit `json:"limits"`
 
-	client *client.Client
-	limit  func(http.Handler) http.Handler
+	client *client.Client                  // made by Provision and closed by Cleanup; nil if Provision failed
+	limit  func(http.Handler) http.Handler // made by Provision; it may be called concurrently
 }
 
 // CaddyModule implements caddy.Module.

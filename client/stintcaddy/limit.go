@@ -26,7 +26,7 @@ type Limit struct {
 // Part is a named part of a key.
 type Part struct {
 	Name  string `json:"name"`
-	Value string `json:"value"`
+	Value string `json:"value"` // a text as in Limit.Key
 }
 
 func (l *Limit) entry() (stinthttp.Option, error) {
@@ -78,4 +78,5 @@ func clientIP(r *http.Request) (string, error) {
 	return otherEnd(&http.Request{RemoteAddr: net.JoinHostPort(address, "0")})
 }
 
+// otherEnd trusts no proxy: Caddy has already told the client's address from theirs.
 var otherEnd = stinthttp.ClientIP()

@@ -32,7 +32,7 @@ type limiter struct {
 	inbound.Limiter[*http.Request]
 
 	denied func(http.ResponseWriter, *http.Request, *stintv1.Decision)
-	failed func(http.ResponseWriter, *http.Request, error)
+	failed func(http.ResponseWriter, *http.Request, error) // of a request that passes it gets no writer
 }
 
 type decisionKey struct{}

@@ -30,7 +30,7 @@ func Outbound(limits Waiter, policy string, next http.RoundTripper) http.RoundTr
 type outbound struct {
 	limits Waiter
 	policy string
-	next   http.RoundTripper
+	next   http.RoundTripper // sends what was allowed; never nil
 }
 
 func (o outbound) RoundTrip(r *http.Request) (*http.Response, error) {

@@ -13,7 +13,7 @@ import (
 type Calls[C any] struct {
 	Limiter[Incoming[C]]
 
-	Failed func(context.Context, error) // receives each call without a key or a decision
+	Failed func(context.Context, error) // receives each call without a key or a decision, even if it passes; never nil
 }
 
 // Incoming is a call with its context.

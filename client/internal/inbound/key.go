@@ -10,8 +10,8 @@ import (
 )
 
 const (
-	keyMost  = 512 // bytes of a key that the server accepts
-	sumBytes = 2 * sha256.Size
+	keyMost  = 512             // bytes of a key that the server accepts
+	sumBytes = 2 * sha256.Size // in hexadecimal
 )
 
 // Key makes a key of text that a client may have chosen. Two texts have the same key only if their SHA-256 is the same.
@@ -31,8 +31,8 @@ type Part[R any] struct {
 	Value func(R) (string, error)
 }
 
-// CheckParts panics if an entry has no parts, or one without a name; what names the caller. Such a key would be shared
-// by all clients.
+// CheckParts panics if an entry has no parts, or one without a value or a name of its own; what names the caller. Such
+// a key could be that of different clients.
 func CheckParts[R any](what, policy string, parts []Part[R]) {
 	names := map[string]bool{"": true}
 	for _, part := range parts {

@@ -28,8 +28,8 @@ type Limiter[R any] struct {
 	Namespace string // "" means the client's
 	Entries   []Entry[R]
 	Cost      func(R) (uint64, error) // units that each entry spends; nil means 1
-	Within    time.Duration
-	Open      bool // a request without a decision passes
+	Within    time.Duration           // bounds the wait for a decision; 0 leaves no time for any
+	Open      bool                    // a request without a decision passes
 	// NoIDs sends requests without ids: policies' deny_cache applies, and a request that may have been counted is not
 	// retried.
 	NoIDs bool
@@ -38,8 +38,8 @@ type Limiter[R any] struct {
 // Entry is a policy and the key that a request counts for.
 type Entry[R any] struct {
 	Policy string
-	Key    func(R) (string, error)
-	Parts  []Part[R] // in place of Key
+	Key    func(R) (string, error) // may return text of a client: it goes through the function Key
+	Parts  []Part[R]               // in place of Key
 }
 
 // key makes the key of a request.
