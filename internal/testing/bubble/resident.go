@@ -17,18 +17,18 @@ import (
 // Resident is one node's membership. It implements node.Membership.
 type Resident struct {
 	town   *Town
-	config gossip.Config
-	stop   chan struct{}
+	config gossip.Config // as it moved in; self and keys are what holds now
+	stop   chan struct{} // closed by the first Stop
 	once   sync.Once
-	done   sync.WaitGroup
+	done   sync.WaitGroup // the goroutine of live
 
-	mu      sync.Mutex
-	keys    [][]byte // the first one seals; without keys it speaks plaintext
+	mu      sync.Mutex // guards the fields below; never held together with that of another resident
+	keys    [][]byte   // the first one seals; without keys it speaks plaintext
 	self    gossip.Member
-	view    map[string]gossip.Member
-	lastly  map[string]time.Time
-	owners  map[shard.ID]gossip.Hint
-	changed chan struct{}
+	view    map[string]gossip.Member // by node: what it has heard of the others
+	lastly  map[string]time.Time     // by node: when it has heard it
+	owners  map[shard.ID]gossip.Hint // the shards that this node has announced as its own
+	changed chan struct{}            // holds a token when self has changed
 }
 
 // suspectAfter is how long a resident may be silent before it is suspected.

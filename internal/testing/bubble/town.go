@@ -15,7 +15,7 @@ import (
 type Town struct {
 	mu        sync.Mutex
 	residents []*Resident
-	deaf      map[[2]string]int // the one at the first address hears nothing from the one at the second
+	deaf      map[[2]string]int // by two addresses: the reasons why the first hears nothing from the second
 }
 
 // NewTown returns a town without residents.
@@ -59,7 +59,7 @@ func (t *Town) MoveIn(c gossip.Config, pace time.Duration) *Resident {
 	return r
 }
 
-// Die removes a resident without a goodbye.
+// Die removes a resident without a goodbye. Its own goroutine goes on and hears the others, until Stop.
 func (t *Town) Die(id, addr string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

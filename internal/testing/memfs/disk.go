@@ -15,12 +15,12 @@ type Disk struct {
 	vfs.FS
 
 	mu      sync.Mutex
-	slow    time.Duration
+	slow    time.Duration // of each fsync; 0: it is not slow
 	hanging chan struct{} // closed by Recover; nil if fsyncs do not hang
-	failing bool
+	failing bool          // once set it stays
 }
 
-// NewDisk wraps a disk that came from New or CrashClone.
+// NewDisk wraps a disk that came from New, NewLasting, Copy or CrashClone.
 func NewDisk(fs FS) *Disk { return &Disk{FS: fs} }
 
 // Slow makes every fsync take the given time, until Recover.
@@ -80,6 +80,7 @@ func (d *Disk) fails() error {
 	return nil
 }
 
+// watch makes a write-ahead log, which the name tells, suffer from the faults. Other files never do.
 func (d *Disk) watch(name string, file vfs.File, err error) (vfs.File, error) {
 	if err != nil || !strings.HasSuffix(name, ".log") {
 		return file, err

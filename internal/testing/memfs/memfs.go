@@ -27,6 +27,7 @@ func New(dirs ...string) FS {
 // New, each fsync of a log copies all of it, which was a quarter of the processor time of a node's tests.
 func NewLasting() FS { return vfs.NewMem() }
 
+// makeDir makes a directory and those above it, and fsyncs them all: a crash keeps them.
 func makeDir(fs FS, dir string) error {
 	if err := fs.MkdirAll(dir, 0o700); err != nil {
 		return err

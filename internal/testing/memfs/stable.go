@@ -19,8 +19,8 @@ type stable struct {
 	disk *Disk
 	path string
 
-	mu     sync.Mutex
-	values map[string][]byte
+	mu     sync.Mutex        // held over the write, too
+	values map[string][]byte // as in the file; replaced, never changed
 }
 
 // OpenStable implements raftfsm.StableFS.

@@ -13,7 +13,7 @@ import (
 // conn is one end of a connection.
 type conn struct {
 	net     *Net
-	out, in *half
+	out, in *half // at the other end they have changed places
 }
 
 func (c *conn) Read(b []byte) (int, error)  { return c.in.read(b) }
@@ -51,14 +51,14 @@ type half struct {
 	net      *Net
 	from, to string
 
-	mu              sync.Mutex
-	underway        []chunk
-	bytes           int
-	due             time.Time // of the newest chunk: no chunk overtakes another
-	readBy, writeBy time.Time // deadlines; zero if none
-	finished        bool      // the writer closed its end
-	abandoned       bool      // the reader closed its end
-	broken          bool
+	mu              sync.Mutex    // may be taken with Net.mu held, and Net.mu never with it held
+	underway        []chunk       // in the order of due
+	bytes           int           // underway and not yet read
+	due             time.Time     // of the newest chunk: no chunk overtakes another
+	readBy, writeBy time.Time     // deadlines; zero if none
+	finished        bool          // the writer closed its end
+	abandoned       bool          // the reader closed its end
+	broken          bool          // both ends get ECONNRESET
 	changed         chan struct{} // closed and replaced whenever a field above changes
 }
 
@@ -84,6 +84,7 @@ func (h *half) update(f func()) {
 func (h *half) reset()   { h.update(func() { h.broken = true }) }
 func (h *half) abandon() { h.update(func() { h.abandoned = true }) }
 
+// finish sends EOF behind the data under way. It does so once.
 func (h *half) finish() {
 	took := h.net.transit(h.from, h.to)
 	h.update(func() {
@@ -162,6 +163,7 @@ func (h *half) write(b []byte) (n int, err error) {
 }
 
 // until repeats the attempt, at every change and at the time that the attempt asked for, until it moves bytes or fails.
+// The attempt is made with h.mu held.
 func (h *half) until(attempt func(*rules, time.Time) (int, time.Time, error)) (int, error) {
 	for {
 		r := h.net.rules.Load()

@@ -13,7 +13,7 @@ import (
 type Layer struct {
 	net      *Net
 	name     string
-	incoming chan net.Conn
+	incoming chan net.Conn // without room: Dial waits until Accept takes the connection
 	closed   chan struct{}
 	once     sync.Once
 }

@@ -12,12 +12,12 @@ import (
 
 // Net is a set of layers that reach each other by name.
 type Net struct {
-	rules atomic.Pointer[rules]
+	rules atomic.Pointer[rules] // replaced with mu held, read without
 
 	mu     sync.Mutex
-	layers map[string]*Layer
-	conns  map[*conn]struct{}
-	chance *rand.Rand // draws losses
+	layers map[string]*Layer  // the newest of each name, closed or not
+	conns  map[*conn]struct{} // both ends, until each is closed or broken
+	chance *rand.Rand         // draws losses
 }
 
 // New creates a net without layers and without faults or delays.

@@ -11,8 +11,8 @@ import (
 type rules struct {
 	cuts, breaks []link
 	isolated     []string
-	delays       []fault[time.Duration]
-	losses       []fault[int] // percent
+	delays       []fault[time.Duration] // the newest last, also those that end others with 0
+	losses       []fault[int]           // percent; likewise
 	changed      chan struct{}
 }
 

@@ -52,11 +52,11 @@ type Status struct {
 	Quota             uint64
 	Unlimited, Shadow bool
 	Soft              bool
-	Held, Granted     uint64
+	Held, Granted     uint64 // Granted: of an admitted Partial alone
 	LockoutLevel      uint32
-	BlockedUntil      limit.Time
-	Blocked           bool
-	ByHand            bool
+	BlockedUntil      limit.Time // 0: no block
+	Blocked           bool       // the block denies; false beside BlockedUntil: it is in shadow
+	ByHand            bool       // an operator blocks the key, whatever its ladder does
 	limit.Verdict
 }
 

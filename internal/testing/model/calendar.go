@@ -85,6 +85,8 @@ func (p *periods) walkClock(second int64) (begin, end int64) {
 	return begin, end
 }
 
+// clockBegins reports whether a period of minutes or hours begins at a second: the zone's clock shows a multiple of its
+// length then, or has just skipped one.
 func (p *periods) clockBegins(second int64) bool {
 	every := int64(p.cycle.Every)
 	if p.cycle.Unit == limit.Hour {
@@ -116,6 +118,7 @@ func (p *periods) walkDates(second int64) (begin, end int64) {
 	return begin, end
 }
 
+// isFirst reports whether a period begins on a date. In a month without the anchor day that is the month's last day.
 func (p *periods) isFirst(date time.Time) bool {
 	every := p.cycle.Every
 	day := date.Unix() / (24 * 3600)

@@ -58,7 +58,7 @@ func (m *Model) Convert(to limit.Limit, now limit.Time) {
 
 // carried is a window that was open when the numbers changed. It keeps its end; next counts the units after it.
 type carried struct {
-	from, until limit.Time
+	from, until limit.Time // until is 0 once all units were given back: next counts from then on
 	units       uint64
 	next        memory
 }

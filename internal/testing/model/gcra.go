@@ -9,7 +9,7 @@ import (
 // arrivals is GCRA by its definition: one theoretical arrival time, which each unit moves by one interval.
 type arrivals struct {
 	interval *big.Rat // microseconds
-	arrival  *big.Rat
+	arrival  *big.Rat // microseconds since the Unix epoch; in the past: nothing is used
 }
 
 func newArrivals(l limit.Limit) *arrivals {
@@ -24,6 +24,7 @@ func (a *arrivals) used(at limit.Time) *big.Rat {
 	return ahead.Quo(ahead, a.interval)
 }
 
+// move adds intervals, which may be less than 0, to the arrival, or to now if that is later. It overwrites intervals.
 func (a *arrivals) move(intervals *big.Rat, now limit.Time) {
 	from := rat(uint64(now))
 	if a.arrival.Cmp(from) > 0 {

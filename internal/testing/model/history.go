@@ -21,9 +21,9 @@ type History struct {
 	revised  map[limitName]limit.Time // when a revision last changed the numbers of a limit; 0 if not known
 	counters map[address]*counter
 	ids      map[id]remembered
-	ended    map[Target]ended
+	ended    map[Target]ended             // what was settled, but for Extend
 	taken    map[Target]map[address]taken // taken by decisions that made no hold
-	fired    []Fired
+	fired    []Fired                      // all that ever fired, but for forgotten keys
 	last     Place
 	index    uint32 // of the newest counted decision of the last place
 	told     int    // decisions so far
@@ -39,9 +39,9 @@ type id struct {
 type address struct{ policy, key string }
 
 type remembered struct {
-	request string
+	request string // Decided.request
 	answer  Answer
-	until   limit.Time
+	until   limit.Time // from then on the id is new
 }
 
 // taken is what a decision took from one counter.
@@ -51,9 +51,9 @@ type taken struct {
 }
 
 type ended struct {
-	action string
+	action string // Settlement.shown
 	answer Answer
-	until  limit.Time
+	until  limit.Time // from then on a repetition is HoldEnded, too
 }
 
 // searched is the interval, in decisions, at which the instants (retry after, reset at) are searched for too. Every

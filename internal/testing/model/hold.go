@@ -12,7 +12,7 @@ import (
 type hold struct {
 	name    Target
 	expires limit.Time
-	taken   limit.Time
+	taken   limit.Time // when its units were spent: what is given back is given back as of then
 	cost    uint64
 	commit  bool           // whether it is committed when it expires
 	counted map[string]int // the limits that counted it, with their generation

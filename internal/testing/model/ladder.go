@@ -10,7 +10,7 @@ import (
 type deed struct {
 	kind  deedKind
 	at    limit.Time
-	until limit.Time      // blocked by hand
+	until limit.Time      // blocked by hand: its end
 	rules *policy.Lockout // of the policy at that time
 }
 
@@ -70,6 +70,8 @@ func (l *ladder) forgive(rules *policy.Lockout, at limit.Time) {
 	}
 }
 
+// violate counts a violation. From the After-th on each begins a block: of the length Base, and each time Factor times
+// as long, up to Max.
 func (l *ladder) violate(rules *policy.Lockout, at limit.Time) {
 	l.newest = at
 	l.failures++

@@ -19,7 +19,7 @@ type Observed struct {
 	Cost     uint64 // 0 if the state was read
 	Unknown  bool   // the outcome is unknown: it may still be counted, and Returned is ignored
 	Allowed  bool
-	Used     uint64
+	Used     uint64     // of the quota, after the operation
 	At       limit.Time // of the decision: it must not decrease either
 
 	// Claim names a hold or a decision that can be settled. Names are unique, and not 0.
@@ -38,6 +38,7 @@ type counted struct {
 
 const claimBytes = 12
 
+// find returns the place of a claim in c.claims, or -1, and its cost.
 func (c *counted) find(name uint32) (at int, cost uint64) {
 	for at := 0; at < len(c.claims); at += claimBytes {
 		if claim := []byte(c.claims[at:]); binary.BigEndian.Uint32(claim) == name {

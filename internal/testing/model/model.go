@@ -90,6 +90,7 @@ func (m *Model) Add(units uint64, now limit.Time) limit.Verdict {
 	return v
 }
 
+// count counts all units, in the form of addBounded.
 func (m *Model) count(units uint64, now limit.Time) (all bool) {
 	m.memory.count(units, now)
 	return true

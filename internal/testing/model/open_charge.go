@@ -11,11 +11,11 @@ type openCharge struct {
 	policy  *policy.Policy
 	limits  []policy.Limit // under the tier and the override
 	counter *counter
-	granted uint64
-	admits  []bool // by limit, before anything was counted
-	crossed []Fired
-	changed bool // numbers have changed before the request, or an override has ended
-	alone   bool // the question is about one limit, independently of holds and override
+	granted uint64  // what it takes if it is admitted; set by judge
+	admits  []bool  // by limit, before anything was counted
+	crossed []Fired // until fire records them
+	changed bool    // numbers have changed before the request, or an override has ended
+	alone   bool    // the question is about one limit, independently of holds and override
 }
 
 // open makes working copies of a request's counters, on which everything due at an instant has ended. Reading a copy
@@ -182,6 +182,7 @@ func (a *openCharge) status(i int, now limit.Time, search bool) Status {
 	return s
 }
 
+// withoutHolds is the charge as one shadowed limit sees it, which does not deny: see alone.
 func (a *openCharge) withoutHolds() *openCharge {
 	other := *a
 	other.counter = a.counter.copied()

@@ -99,16 +99,16 @@ func (d *Decided) request() string {
 type Settlement struct {
 	Target  Target
 	Action  Action
-	Actual  []uint64
-	Overage Overage
-	TTL     limit.Span
+	Actual  []uint64   // Commit: units by entry; nil: what was taken
+	Overage Overage    // Commit
+	TTL     limit.Span // Extend: from now on
 }
 
 // Target names a hold or a decision by its place.
 type Target struct {
-	Hold  bool
+	Hold  bool // else a decision
 	Place Place
-	Index uint32
+	Index uint32 // Answer.Index
 }
 
 // Action is what a settlement does.

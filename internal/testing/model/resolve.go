@@ -51,6 +51,7 @@ func knows(a limit.Algorithm, t policy.TierLimit) bool {
 		(t.Rate == nil || a == limit.GCRA)
 }
 
+// filled replaces the numbers of a limit. A bucket that begins full also does with another quota.
 func filled(l limit.Limit, t policy.TierLimit) limit.Limit {
 	full := l.Algorithm == limit.TokenBucket && l.Initial == l.Quota
 	if t.Quota != nil {

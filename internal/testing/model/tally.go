@@ -15,35 +15,35 @@ type (
 
 // The verbs and conditions.
 const (
-	AddTo  Verb = 1
+	AddTo  Verb = 1 // always, and from 0; the end stays
 	SetTo  Verb = 2
-	EndIt  Verb = 3
-	KeepIt Verb = 4
-	DropIt Verb = 5
+	EndIt  Verb = 3 // give it another end
+	KeepIt Verb = 4 // take its end away
+	DropIt Verb = 5 // always
 
 	Always  When = 0
-	Absent  When = 1
-	Present When = 2
-	Later   When = 3
-	Earlier When = 4
-	Sooner  When = 5
+	Absent  When = 1 // SetTo: there is no tally. EndIt: it has no end
+	Present When = 2 // SetTo: there is one. EndIt: it has an end
+	Later   When = 3 // than its end; without one there is nothing later
+	Earlier When = 4 // than its end, or it has none
+	Sooner  When = 5 // than its end, and it has one
 )
 
 // TallyTerms are the terms of a Tally.
 type TallyTerms struct {
 	Verb    Verb
 	When    When
-	KeepTTL bool
-	At      bool
-	Amount  int64
-	TTL     limit.Span
+	KeepTTL bool       // SetTo: the end stays
+	At      bool       // TTL is an instant, not a length
+	Amount  int64      // AddTo: to add. SetTo: the new value
+	TTL     limit.Span // SetTo: 0 means no end
 }
 
 // Tallied is the result of a Tally: the state of the tally after it.
 type Tallied struct {
-	Known, Done, Was bool
-	Before, Value    int64
-	EndsAt           limit.Time
+	Known, Done, Was bool       // there is a tally now; something was done; there was one before, for a Tally alone
+	Before, Value    int64      // 0 if there was, or is, none
+	EndsAt           limit.Time // 0: never, or there is none
 }
 
 // integer is a tally: a number of any size until an instant, or forever (0). It exists even when it is 0, and nothing

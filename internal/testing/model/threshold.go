@@ -11,9 +11,9 @@ import (
 type Fired struct {
 	Policy, Key, Limit string
 	Units              uint64
-	Start, End         limit.Time
+	Start, End         limit.Time // the window in which it fires once
 	At                 limit.Time
-	Used, Quota        uint64
+	Used, Quota        uint64 // Quota 0: unlimited
 }
 
 // counting counts units on a limit, and records the thresholds that its use reaches. Other changes of the use cross

@@ -15,7 +15,7 @@ type hit struct {
 // cells is a history. It counts the current cell and the keep - 1 cells before it. Cells are as wide as a bucket, or
 // one instant: then it is all hits within one period, excluding the instant exactly one period ago.
 type cells struct {
-	all   []hit
+	all   []hit // in the order of their cells, of which each may have several
 	keep  int64
 	width limit.Span
 }

@@ -22,7 +22,7 @@ type Authority struct {
 	t           testing.TB
 	key         *ecdsa.PrivateKey
 	certificate *x509.Certificate
-	serial      int64
+	serial      int64 // of the newest certificate; files are given times that grow with it
 }
 
 // Files are the PEM files of a certificate.

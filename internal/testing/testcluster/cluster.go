@@ -37,7 +37,7 @@ type Cluster struct {
 	mesh    *mesh // nil if Direct
 
 	mu    sync.Mutex
-	nodes []*node
+	nodes []*node // only grows
 }
 
 // Start starts the nodes and waits until each of them can serve or forward every shard, or ctx ends.

@@ -15,9 +15,9 @@ type Links struct {
 
 	mu      sync.Mutex
 	cut     map[[2]int]bool // from, to
-	late    time.Duration
-	changed chan struct{} // closed and replaced whenever something changed
-	closed  bool          // the test cluster closes: all bytes pass, and the connections end
+	late    time.Duration   // of all bytes, in each direction
+	changed chan struct{}   // closed and replaced whenever something changed
+	closed  bool            // the test cluster closes: all bytes pass, and the connections end
 }
 
 func newLinks(nodes func() int) *Links {

@@ -14,7 +14,7 @@ type mesh struct {
 	wg      sync.WaitGroup
 
 	mu        sync.Mutex
-	closed    bool
+	closed    bool                   // from then on keep closes what it is given
 	open      map[io.Closer]struct{} // listeners and connections
 	datagrams map[int]*net.UDPConn   // by node: the address that receives its gossip
 }
@@ -156,6 +156,7 @@ func (m *mesh) forward(in *net.UDPConn, to int, n *node) {
 	}
 }
 
+// exit returns the socket from which a datagram leaves: that of the address its sender announces, if it is a node.
 func (m *mesh) exit(from int, otherwise *net.UDPConn) *net.UDPConn {
 	m.mu.Lock()
 	defer m.mu.Unlock()

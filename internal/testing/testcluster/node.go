@@ -16,7 +16,7 @@ import (
 
 // node is one place in the cluster: its addresses and its directory stay, its processes come and go.
 type node struct {
-	name, ip, announced, dir string
+	name, ip, announced, dir string // announced is where other nodes reach it: the mesh, or ip if there is none
 
 	mu      sync.Mutex
 	binary  string   // "" means that of the options
@@ -111,6 +111,7 @@ func (c *Cluster) Pause(i int) error {
 // Resume lets a paused node continue.
 func (c *Cluster) Resume(i int) error { return c.signal(i, syscall.SIGCONT) }
 
+// signal signals all processes of a node: under strace there are two.
 func (c *Cluster) signal(i int, signal syscall.Signal) error {
 	l := c.node(i).current()
 	if !l.running() {

@@ -50,6 +50,8 @@ func (l *process) server() int {
 	return l.command.Process.Pid
 }
 
+// start starts a process of a node that has none, with inject under strace: see RestartFailing. Such a process may end
+// by itself.
 func (c *Cluster) start(i int, inject string) error {
 	n := c.node(i)
 	n.mu.Lock()

@@ -52,7 +52,7 @@ const recovery = 2 * time.Minute
 type weather struct {
 	storm   Storm
 	cluster *Cluster
-	random  *rand.Rand // of the scheduler
+	random  *rand.Rand // of the scheduler alone: each fault draws from its own, so that their order changes nothing
 
 	mu     sync.Mutex
 	hit    map[int]bool // nodes that are under a fault
@@ -332,6 +332,7 @@ func (w *weather) release(nodes []int) {
 	}
 }
 
+// fail notes an error; nil is none.
 func (w *weather) fail(err error) {
 	if err != nil {
 		w.mu.Lock()
