@@ -25,8 +25,8 @@ type compareCommand struct {
 type contender struct {
 	name    string
 	plan    bench.Plan
-	open    func(ctx context.Context, p bench.Plan) (bench.Port, error)
-	reports []*bench.Report
+	open    func(ctx context.Context, p bench.Plan) (bench.Port, error) // for each run; bench.Drive closes the port
+	reports []*bench.Report                                             // by round
 }
 
 // Run is the command. Both sides run in turns, so that changes of the machine's speed affect both alike.
@@ -184,7 +184,7 @@ func (c *compareCommand) sweep(ctx context.Context, w work, p bench.Plan) error 
 	return ours.sweep(ctx)
 }
 
-// figures of a report
+// The figures of a report for contender.spread.
 func perSecond(r *bench.Report) float64 { return r.ChecksPerSecond }
 func serverCPU(r *bench.Report) float64 { return r.ServerCPUMicros }
 func failures(r *bench.Report) float64  { return float64(r.Failed + r.Unknown) }

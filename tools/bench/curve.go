@@ -25,7 +25,7 @@ type curveCommand struct {
 // point is the result of one run of a curve.
 type point struct {
 	Series          string  `json:"series"`
-	X               string  `json:"x"`
+	X               string  `json:"x"` // the name of the number that was varied
 	Value           int     `json:"value"`
 	How             string  `json:"how"` // the rest of the plan, for people
 	PerSecond       float64 `json:"perSecond"`

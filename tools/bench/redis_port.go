@@ -58,6 +58,7 @@ func (p *redisPort) asksPolicy() bool {
 	return p.api != nil && (p.work == workCheck || p.work == workWindow)
 }
 
+// newRedisPort connects to nothing yet.
 func newRedisPort(p bench.Plan, addresses []string, w work) *redisPort {
 	port := &redisPort{plan: p.WithDefaults(), work: w}
 	for _, address := range addresses {

@@ -8,6 +8,7 @@ import (
 // spread is the median, the minimum and the maximum of several rounds.
 type spread struct{ median, least, most float64 }
 
+// spreadOf needs at least one value.
 func spreadOf(values []float64) spread {
 	sorted := slices.Sorted(slices.Values(values))
 	middle := len(sorted) / 2

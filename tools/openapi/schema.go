@@ -45,7 +45,7 @@ func (s schemas) message(m *protogen.Message) *yaml.Node {
 		for _, field := range one.Fields {
 			names = append(names, field.Desc.JSONName())
 		}
-		about := schema.Content[3]
+		about := schema.Content[3] // the value of "description": names and values take turns
 		about.Value = strings.TrimSpace(about.Value + " At most one of " + strings.Join(names, ", ") + " is set.")
 	}
 	if len(m.Fields) > 0 {

@@ -11,6 +11,7 @@ func object(pairs ...any) *yaml.Node {
 	return o
 }
 
+// put adds a name and its value at the end. It does not look whether the name is there.
 func put(o *yaml.Node, name string, value *yaml.Node) {
 	o.Content = append(o.Content, text(name), value)
 }

@@ -17,12 +17,12 @@ import (
 // release is one run. Beneath work are the export (source), a directory for each platform with its binary, the manual,
 // and the tools.
 type release struct {
-	version, work, out string
+	version, work, out string   // as v0.2.0; a directory that is removed at the end; an absolute path
 	platforms          []string // as linux_amd64
 
-	commit string
-	at     time.Time // the instant of the commit, which is that of every file
-	files  []string  // what is in out, without the sums
+	commit string    // set by export, the first step
+	at     time.Time // the instant of the commit, which is that of every file; set by export
+	files  []string  // names of what this run has put into out, without the sums; each step adds its own
 }
 
 // sums is the file with the sums of all others.
