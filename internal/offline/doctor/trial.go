@@ -88,9 +88,11 @@ func (d *doctor) fill(ctx context.Context, t *trial) error {
 	answering, asked, spent := d.Nodes, 0, uint64(0)
 	for denied := 0; denied < len(answering); asked++ {
 		n := answering[asked%len(answering)]
-		got, err := d.decide(ctx, n, &stintv1.CheckRequest{Namespace: d.Namespace, Entries: []*stintv1.Entry{t.entry}})
+		got, err := d.decide(ctx, n, &stintv1.CheckRequest{Namespace: d.Namespace, Entries: []*stintv1.Entry{t.entry},
+			IdempotencyId: fmt.Sprintf("%s-%d", t.entry.Key, asked)})
 		if err != nil && asked < len(d.Nodes) && !connect.IsWireError(err) && len(answering) > 1 {
-			// It cannot be reached; the check of identities reports it.
+			// It cannot be reached; the check of identities reports it. If it has counted all the same, the next node
+			// repeats its answer: the request has an id.
 			answering = slices.Delete(slices.Clone(answering), asked%len(answering), asked%len(answering)+1)
 			asked--
 			continue
