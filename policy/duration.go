@@ -22,7 +22,7 @@ const day = 24 * time.Hour
 const minute, hour limit.Span = 60 * 1_000_000, 3600 * 1_000_000
 
 // ParseDuration reads a duration in the form of time.ParseDuration (90s, 2h30m), with weeks and days before it, as in
-// 90d, 2w or 1d12h. A day is 24 hours. Weeks and days together are at most 2^62 ns, 146 years.
+// 90d, 2w or 1d12h. A day is 24 hours. The most is 292 years, as for a time.Duration.
 func ParseDuration(text string) (time.Duration, error) {
 	rest, sign := text, time.Duration(1)
 	if after, ok := strings.CutPrefix(rest, "-"); ok {
@@ -38,7 +38,7 @@ func ParseDuration(text string) (time.Duration, error) {
 			continue
 		}
 		n, err := strconv.ParseUint(count, 10, 31)
-		if err != nil || length > 1<<62-time.Duration(n)*unit.is || time.Duration(n) > 1<<62/unit.is {
+		if err != nil || time.Duration(n) > (math.MaxInt64-length)/unit.is {
 			return 0, fmt.Errorf("%q is no duration: write it as 90s, 2h30m or 90d", text)
 		}
 		length, rest = length+time.Duration(n)*unit.is, after

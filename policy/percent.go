@@ -24,13 +24,14 @@ func readShare(d *decoder, v value, into *Percent) {
 	*into = Percent(n)
 }
 
-// percent reads digits before a "%". what describes the values that are allowed.
+// percent reads digits before a "%", and returns 0 if it refuses them. what describes the values that are allowed.
 func (d *decoder) percent(v value, what string) uint32 {
 	digits, ok := strings.CutSuffix(v.node.Value, "%")
 	n, err := strconv.ParseUint(digits, 10, 32)
 	switch {
 	case !ok || v.node.Kind != yaml.ScalarNode || err != nil || quoted(v.node) || len(digits) > 1 && digits[0] == '0':
 		d.refuse(v, what)
+		return 0
 	case n == 0:
 		d.fail(v.path, "must be at least 1%%")
 	}
