@@ -248,6 +248,28 @@ func TestAReservationInSlotsThatPartIsAnOperation(t *testing.T) {
 	}
 }
 
+// A caller whose patience ends while its keys part hears so, and not of a slot that the answer does not name.
+func TestACallerHearsThatItsKeysPart(t *testing.T) {
+	table := slot.Even(2)
+	router, portals := newPortals(&table, 2, false)
+	ctx, cancel := context.WithCancel(t.Context())
+	asked := 0
+	for i, p := range portals {
+		p.answer = func(r *shard.Request) *shard.Error {
+			if asked++; asked < 3 {
+				return movedTo(shard.ID(1 - i))(r)
+			}
+			cancel()
+			return &shard.Error{Code: shard.Spread, Message: "about to part"}
+		}
+	}
+	err := router.Decide(ctx, []shard.Request{check("k")})[0].Err
+	if err == nil || err.Code != shard.Unavailable ||
+		err.Message != "slots of the request are moving between shards; nothing was counted, ask again" {
+		t.Error(err)
+	}
+}
+
 // A refund of which only one slot made its part is not refused: it is neither done nor undone, and goes on when asked
 // again.
 func TestARefundThatIsHalfDoneIsNotRefused(t *testing.T) {

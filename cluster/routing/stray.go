@@ -68,8 +68,12 @@ func (r *Router) learn(err *shard.Error) {
 }
 
 func errMoving(err *shard.Error) *shard.Error {
+	moving := "slots of the request are"
+	if err.Code == shard.Moved {
+		moving = fmt.Sprintf("slot %d is", err.Slot)
+	}
 	return &shard.Error{Code: shard.Unavailable, RetryAfter: 100e3,
-		Message: fmt.Sprintf("slot %d is moving between shards; nothing was counted, ask again", err.Slot)}
+		Message: moving + " moving between shards; nothing was counted, ask again"}
 }
 
 // askElsewhere asks once, and returns the requests that were refused again.
