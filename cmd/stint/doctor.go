@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"net/url"
 	"time"
@@ -31,7 +32,11 @@ func (c *doctorCommand) Run(s streams) error {
 	if err != nil {
 		return err
 	}
-	findings := doctor.Look(ctx, c.config(status), status)
+	config := c.config(status)
+	if len(config.Nodes) == 0 {
+		return errors.New("doctor: no node of the cluster answers: name one that does with --addr")
+	}
+	findings := doctor.Look(ctx, config, status)
 	if c.json() {
 		err = printJSON(s, map[string]any{"findings": findings})
 	} else {
