@@ -25,9 +25,9 @@ import (
 // messages, health and reflection, /healthz, /readyz, /metrics, /openapi.yaml and the dashboard at /ui/. NewGRPC serves
 // gRPC alone on a second port.
 type API struct {
-	http     http.Handler
-	local    http.Handler
-	registry *registry
+	http     http.Handler // of the port
+	local    http.Handler // of the socket: it keeps out no web pages, and no call waits for the tokens
+	registry *registry    // also for NewGRPC
 	health   health
 	gates    *gates.Gates
 	draining context.Context // ends when the streams must end

@@ -17,8 +17,8 @@ const answerWithin = 30 * time.Second
 // http.ResponseController after its first message.
 type boundedAnswer struct {
 	http.ResponseWriter
-	request *http.Request
-	begun   bool
+	request *http.Request // as it came, for the texts of refusals
+	begun   bool          // the deadline is set; sendOne clears this before each message of a stream
 }
 
 // WriteHeader implements http.ResponseWriter. It adds a text to refusals that Connect sends without a body.
@@ -89,7 +89,7 @@ func awaitReader(w http.ResponseWriter, r *http.Request) {
 type answerRecorder struct {
 	bytes.Buffer
 	header http.Header
-	status int
+	status int // 0 before WriteHeader: writing alone sets none
 }
 
 // Header implements http.ResponseWriter.

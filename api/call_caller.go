@@ -19,7 +19,7 @@ func callerIn(ctx context.Context) *auth.Caller {
 	return x.whom()
 }
 
-// whom is the caller of a call, which may be nil.
+// whom returns the caller of a call. Both the exchange and its caller may be nil: then every right is given.
 func (x *exchange) whom() *auth.Caller {
 	if x != nil && x.caller != nil {
 		return x.caller
@@ -27,6 +27,7 @@ func (x *exchange) whom() *auth.Caller {
 	return auth.Anybody()
 }
 
+// callerName returns the caller's name in the audit log; "" if there is no guard, or no authentication was required.
 func (x *exchange) callerName() string {
 	if x.caller == nil {
 		return ""

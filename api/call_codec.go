@@ -16,9 +16,10 @@ import (
 // that it is answered and counted like every other call.
 type call[M any, P pointer[M]] struct {
 	message M
-	fault   error
+	fault   error // why message could not be read; then message means nothing
 }
 
+// pointer is the pointer to a message type M, which is what implements proto.Message.
 type pointer[M any] interface {
 	*M
 	proto.Message
@@ -43,10 +44,10 @@ type reader interface {
 
 // codec is a message encoding, on the fast path and for connect. It reads into a call instead of a bare request.
 type codec struct {
-	name        string
-	contentType []string // as a header value
+	name        string   // behind "application/" in a content type of connect
+	contentType []string // as a header value; shared by all answers
 	read        func([]byte, proto.Message) error
-	write       func([]byte, proto.Message) ([]byte, error)
+	write       func([]byte, proto.Message) ([]byte, error) // appends to its first argument
 }
 
 var (

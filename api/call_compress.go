@@ -24,6 +24,7 @@ var gzipped = connect.WithHandlerOptions(
 		func() connect.Compressor { return newPacker() }),
 	connect.WithCompressMinBytes(answerPackedFrom))
 
+// newPacker makes a writer that must be Reset before its use.
 func newPacker() *gzip.Writer {
 	w, err := gzip.NewWriterLevel(io.Discard, gzip.BestSpeed)
 	if err != nil {
@@ -38,6 +39,7 @@ type unpacker struct {
 	packed      *gzip.Reader
 }
 
+// newUnpacker makes an unpacker that must be Reset before its use.
 func newUnpacker() *unpacker {
 	packed := &gzip.Reader{}
 	return &unpacker{boundedBody{ReadCloser: packed}, packed}

@@ -38,7 +38,7 @@ func connectionIn(ctx context.Context) (c *connection, info connInfo, remote str
 	return info.connection, info, p.Addr.String()
 }
 
-// connInfo is what a call on grpc-go's port knows of its connection.
+// connInfo is what a call on grpc-go's port knows of its connection. The zero value knows nothing.
 type connInfo struct {
 	credentials.AuthInfo
 	*connection

@@ -11,7 +11,8 @@ import (
 	"github.com/stint-io/stint/api/gen/stint/v1/stintv1connect"
 )
 
-// withDeadline sets a deadline on a call without one.
+// withDeadline gives a call the default deadline if its client has set none. The limit of withCallTimeout does not
+// count as one.
 func (g *gatekeeper) withDeadline(ctx context.Context) (context.Context, context.CancelFunc) {
 	if _, bounded := ctx.Deadline(); bounded {
 		if l, limited := ctx.Value(timedCallKey{}).(*timedCall); !limited || !l.unasked {
@@ -44,7 +45,7 @@ const callWithin = 30 * time.Second
 // timedCall is the context of a call with the time limit of withCallTimeout.
 type timedCall struct {
 	context.Context
-	end     context.CancelFunc // ends the time limit; grpc-go does too, with the call
+	end     context.CancelFunc // ends the time limit; unused, as grpc-go ends the context below with the call
 	unasked bool               // the client set no deadline
 }
 

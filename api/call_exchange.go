@@ -19,11 +19,11 @@ type exchange struct {
 	header    http.Header // of the request
 	remote    string      // remote address
 	port      auth.Port
-	conn      *connection
-	caller    *auth.Caller // nil if there is no guard
+	conn      *connection  // nil if it is unknown
+	caller    *auth.Caller // nil if there is no guard, or before it has admitted the call
 	tokens    *auth.Set    // by which the caller was admitted
 	admission *admission
-	taken     int64 // entries taken from admission
+	taken     int64 // entries taken from admission, which end gives back
 	message   any   // of the call; nil until it is admitted
 	// If the call asked a gate by a procedure: the gate's path and the code of its answer, which are those of the
 	// event.
@@ -35,7 +35,7 @@ type exchange struct {
 
 type exchangeKey struct{}
 
-// exchangeOf returns the exchange of a call.
+// exchangeOf returns the exchange of a call. It panics if the call has none: bound, keepOutGRPC and others give it one.
 func exchangeOf(ctx context.Context) *exchange { return ctx.Value(exchangeKey{}).(*exchange) }
 
 // bound gives every request its exchange, and gives the exchange's room back when the answer is written.

@@ -17,10 +17,11 @@ import (
 type unaryFastPath[Req, Res any, P pointer[Req]] struct {
 	gate      *gatekeeper
 	procedure string
-	answer    func(context.Context, *call[Req, P]) (*Res, error)
-	otherwise http.Handler
+	answer    func(context.Context, *call[Req, P]) (*Res, error) // the same one that otherwise calls
+	otherwise http.Handler                                       // connect's handler of the procedure
 }
 
+// fastPathBuffers are buffers for a message, and then for its answer. keepFastPathBuffer gives them back.
 var fastPathBuffers = sync.Pool{New: func() any { return new([]byte) }}
 
 // fastPathBufferMax is the largest buffer that is kept for reuse: most messages are far smaller.

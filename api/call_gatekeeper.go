@@ -116,6 +116,7 @@ func (g *gatekeeper) mustWait(procedure string) bool {
 	return !set.Known && !g.isOpen(procedure) && !(set.Outside && g.ops[procedure] == auth.NoOp)
 }
 
+// wait waits for the tokens, at most the timeout of a call. Without room it does not wait.
 func (g *gatekeeper) wait(ctx context.Context) {
 	if !g.admission.take(waitWeight) {
 		return
@@ -258,7 +259,8 @@ func tokenOf(values []string) string {
 	return "?"
 }
 
-// gateToken returns the token of a proxy that asks a gate, or "". The Authorization header is its visitor's.
+// gateToken returns the token of a proxy that asks a gate, or "" if there is none. An empty header, or several, count
+// as a wrong token. The Authorization header is the visitor's.
 func gateToken(values []string) string {
 	switch len(values) {
 	case 0:

@@ -50,6 +50,7 @@ func grantedRequest(who *auth.Caller, op auth.Op, r *shard.Request) error {
 	return nil
 }
 
+// grantedEntry refuses an operation on an entry that the caller may not do. The tier of the entry does not matter.
 func grantedEntry(who *auth.Caller, op auth.Op, namespace string, e *shard.Entry) error {
 	if who.MayAll() {
 		return nil

@@ -17,8 +17,8 @@ import (
 type registry struct {
 	gate     *gatekeeper
 	mux      *http.ServeMux
-	services map[string]*grpc.ServiceDesc // by name, without a leading slash
-	// upstream answers procedures registered through this copy; nil if this API does.
+	services map[string]*grpc.ServiceDesc // by name, without a leading slash; all streams, also of unary procedures
+	// upstream answers procedures registered through this copy (passing); nil if this API does.
 	upstream  *http.Client
 	endLeases func(namespace, policy, key string) // as in Config; set with upstream
 }

@@ -13,7 +13,8 @@ import (
 	"github.com/stint-io/stint/shard/slot"
 )
 
-// passing returns the registry for procedures that an edge leaves to the nodes of its cluster.
+// passing returns the registry for procedures that an edge leaves to the nodes of its cluster: a copy that shares all
+// maps. On a node it registers as the original does.
 func (d registry) passing(c *Config) *registry {
 	if c.Upstream != nil {
 		d.upstream, d.endLeases = &http.Client{Transport: c.Upstream}, c.EndLeases

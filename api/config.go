@@ -15,14 +15,17 @@ import (
 )
 
 // Config is the API's dependencies. All fields are required except Top, Shards, Stale, Sealer, NewestSealer,
-// KeySources, Document, Upstream, EndLeases, TestClock, Listeners, Watcher, Hosts, Tracer and LogLevel.
+// KeySources, Document, Upstream, EndLeases, TestClock, Listeners, Watcher, Hosts, Tracer and LogLevel. An edge
+// (Upstream) also requires EndLeases, but none of Slots, Cluster, Tokens, Secrets and Sinks, as nodes answer the calls
+// that need them. All functions and interfaces are called concurrently.
 type Config struct {
+	// Decider decides the requests of all calls. New puts the hashing of keys and the log of changes before it.
 	Decider Decider
 	// Keys returns the hasher of a namespace's keys.
 	Keys KeysOf
 	// Guard authenticates callers and decides what they may do.
 	Guard *auth.Guard
-	// Port says who can reach the port that serves the API.
+	// Port says from where the port that serves the API can be reached.
 	Port auth.Port
 	// Tokens creates and revokes tokens.
 	Tokens TokenAdmin
@@ -56,8 +59,8 @@ type Config struct {
 	Document func(name string) (newest shard.Document, ok bool)
 	// EndLeases returns the leases of a key that the edge holds (Upstream). Without a policy the key is forgotten.
 	EndLeases func(namespace, policy, key string)
-	// Upstream reaches the nodes of a cluster, whose edge this API is: they answer what is about more than the use of a
-	// key, and a host in the address of a request means nothing. nil: this API is a node's.
+	// Upstream reaches the nodes of the cluster that this API is an edge of: they answer what is about more than the
+	// use of a key, and a host in the address of a request means nothing. nil: this API is a node's.
 	Upstream http.RoundTripper
 	// TestClock moves the server's clock, in tests only; nil disables the call.
 	TestClock TestClock
@@ -96,6 +99,7 @@ func (c *Config) sealer() *shard.Sealer {
 	return c.Sealer()
 }
 
+// policies returns the policies in force, or an empty set of version 0 if none are known.
 func (c *Config) policies() *policy.Set {
 	if r := c.revision(); r != nil {
 		return r.Set

@@ -26,7 +26,7 @@ func decide(ctx context.Context, decider Decider, r shard.Request) (*shard.Decis
 const shardsAtOnce = 8
 
 // everyShard decides a request about each shard, some at the same time, and passes on the decisions in the order of the
-// shards.
+// shards. It ends at the first error; each may have been called before.
 func everyShard(
 	ctx context.Context, decider Decider, shards int, request func(shard.ID) shard.Request, each func(*shard.Decision),
 ) error {

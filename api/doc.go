@@ -13,13 +13,13 @@
 //
 // A guard (package internal/edge/auth) authenticates the caller before any of the body is read, and checks that the
 // caller may call the procedure at all; each handler then checks every key, before any lookup. Streams are checked at
-// every batch. Only health checks need no authentication.
+// every batch. Only health checks and the files of the dashboard need no authentication.
 //
 // # A request
 //
 //	codec      bytes -> message               unknown JSON fields are refused: a misspelled "cost" is not 1
 //	ports      one procedure behind each entry point
-//	edge       a deadline for calls without one; code, detail and metric of an error
+//	gatekeeper a deadline for calls without one; code, detail and metric of an error
 //	request    message -> shard.Request       pure; every bound, in one place
 //	Decider    shard.Request -> shard.Result
 //	decision   shard.Result -> message        pure; with headers and explain beside it
@@ -40,9 +40,9 @@
 //	           above 4 MiB is refused with resource_exhausted, and the room of an answer is given back when the answer
 //	           is handed to the connection, which ends when its client does not answer pings
 //
-// Handwritten code reads and writes the JSON of checks and of their answers (json_read.go, json_write.go), several
-// times as fast as reflection. It also writes the binary answers (proto_write.go). It leaves unusual input to the
-// library, which is authoritative. Fuzz tests compare the two.
+// Handwritten code (package api/wire) reads and writes the JSON of checks and of their answers, several times as fast
+// as reflection. It also writes the binary answers. It leaves unusual input to the library, which is authoritative.
+// Fuzz tests compare the two.
 //
 // # Events
 //
@@ -150,5 +150,5 @@
 //
 // All exported functions and methods may be called concurrently.
 //
-// Ids such as S9 and R23 name rules of docs/guarantees.md.
+// Ids such as S9 and R23 name rules of docs/guarantees.md and docs/rules.md.
 package api

@@ -127,6 +127,8 @@ func failed(code connect.Code, message string) *connect.Error {
 	return coded
 }
 
+// addRetryDelay tells the wait that an error names, or retryDelay: exactly in a detail, and in whole seconds, rounded
+// up, in a header.
 func addRetryDelay(coded *connect.Error, err error) {
 	delay := retryDelay
 	if failure, ok := errors.AsType[*shard.Error](err); ok && failure.RetryAfter > 0 {

@@ -16,7 +16,7 @@ var inlineLimits inlineCache
 // limits.
 type inlineCache struct {
 	mu     sync.RWMutex
-	limits map[string][]policy.Limit
+	limits map[string][]policy.Limit // by keyOf; nil before the first; guarded by mu
 }
 
 // The bounds of the cache, in entries and in bytes of one key. A full cache is cleared.
@@ -25,7 +25,8 @@ const (
 	inlineKeyBytesMax = 1024
 )
 
-// keyOf appends the bytes of the messages to room, or returns nil if they are too many to cache.
+// keyOf appends the bytes of the messages to room, each with its length before, or returns nil if they are too many to
+// cache.
 func (c *inlineCache) keyOf(room []byte, messages []*stintv1.Limit) []byte {
 	for _, m := range messages {
 		var err error
@@ -39,6 +40,7 @@ func (c *inlineCache) keyOf(room []byte, messages []*stintv1.Limit) []byte {
 	return room
 }
 
+// get returns the limits of a key, or nil. A nil key has none.
 func (c *inlineCache) get(key []byte) []policy.Limit {
 	c.mu.RLock()
 	defer c.mu.RUnlock()

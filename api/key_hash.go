@@ -45,9 +45,9 @@ func (of KeysOf) hash(namespace, key string) (string, error) {
 // never sees plain keys, and puts the client's keys back into the answers. Code above it sees plain keys, which grants
 // refer to. Forget, Audit and ListUsage have keys that are not those of entries, and hash them themselves. (R22.)
 type keyHasher struct {
-	Decider
+	Decider  // gets the hashes
 	keys     KeysOf
-	policies func() *policy.Set
+	policies func() *policy.Set // in force, for the events of calls
 }
 
 // Decide implements Decider. It adds requests about keys to the event of the call.
@@ -81,8 +81,8 @@ func decides(op shard.Op) bool {
 	return false
 }
 
-// decide marks the hashed requests, so that the ids of their decisions say so, and returns the requests as decided, or
-// nil if they are unchanged.
+// decide decides requests with the hashes of their keys. It marks the hashed ones, so that the ids of their decisions
+// say so, and returns the requests as decided, or nil if they are unchanged.
 func (e keyHasher) decide(
 	ctx context.Context, requests []shard.Request,
 ) (results []shard.Result, stored []shard.Request) {
@@ -141,7 +141,7 @@ func (e keyHasher) decideHashed(
 	return results, stored
 }
 
-// hashed returns a request as it is decided, and marks the caller's.
+// hashed returns a request as it is decided. It marks the caller's request, and leaves the keys in it as they are.
 func (e keyHasher) hashed(r *shard.Request) (shard.Request, *shard.Error) {
 	below := *r
 	by, err := e.hasherOf(r)

@@ -7,11 +7,11 @@ import "github.com/stint-io/stint/internal/edge/auth"
 type keyVisibility struct {
 	caller    *auth.Caller
 	namespace string
-	observes  bool
-	keys      bool // some grant has observe-keys
+	observes  bool // the caller may observe the cluster
+	keys      bool // some grant has observe-keys; shows asks whether it covers a key
 }
 
-// visibilityOf returns what a caller may see at present. A caller that may see nothing is refused.
+// visibilityOf returns what a caller may see at present. A caller that may see nothing in the namespace is refused.
 func (c *Config) visibilityOf(caller *auth.Caller, namespace string) (v keyVisibility, refusal *auth.Refusal) {
 	ofKeys := c.Guard.Admit(caller, auth.ObserveKeys)
 	v = keyVisibility{caller, namespace, c.Guard.Admit(caller, auth.Observe) == nil, ofKeys == nil}

@@ -18,8 +18,8 @@ import (
 
 // envoyDecided is a request of a step with its decision.
 type envoyDecided struct {
-	policies *policy.Set
-	r        *shard.Request
+	policies *policy.Set     // by which r was made; nil with d
+	r        *shard.Request  // with the entries of parents; nil with d
 	d        *shard.Decision // nil if it was not decided
 	// unknown is the index of an entry denied because the policy does not know its key, or below 0. d is nil then.
 	unknown int
@@ -139,7 +139,7 @@ func (e *envoyEntry) statuses() (found []*shard.LimitStatus) {
 	return found
 }
 
-// show shows a limit: whole seconds, rounded up, because Envoy truncates to seconds.
+// show fills in the answer about a limit: whole seconds, rounded up, because Envoy truncates to seconds.
 func (d *envoyDescriptor) show(
 	m *rlsv3.RateLimitResponse_DescriptorStatus, of *envoyDecided, s *shard.LimitStatus,
 ) {
@@ -157,4 +157,5 @@ func (d *envoyDescriptor) show(
 	}
 }
 
+// clamped returns n, or the largest number that Envoy's messages hold.
 func clamped(n uint64) uint32 { return uint32(min(n, math.MaxUint32)) }

@@ -38,7 +38,7 @@ func headersOf(policies *policy.Set, r *shard.Request, d *shard.Decision) map[st
 
 // styled lists the limits to show in each style.
 type styled struct {
-	any        bool
+	any        bool // some policy has a style, even if none of its limits is shown
 	ietf       []*shard.LimitStatus
 	xRateLimit []xRateLimit
 	xQuota     *shard.LimitStatus // the first policy's: the headers show one limit
@@ -160,6 +160,7 @@ func addXQuota(headers map[string]string, d *shard.Decision, s *shard.LimitStatu
 	}
 }
 
+// unixSeconds returns the instant after a wait, in Unix seconds, rounded up.
 func unixSeconds(d *shard.Decision, wait limit.Span) string {
 	return strconv.FormatInt(seconds(limit.Span(answeredAt(d))+wait), 10)
 }

@@ -92,6 +92,7 @@ func nodeValue(field protoreflect.FieldDescriptor, n *yaml.Node, fresh func() pr
 	return v
 }
 
+// nodeScalar makes the value of a field that is no message. The node is one of a valid policy, so it can be read.
 func nodeScalar(field protoreflect.FieldDescriptor, n *yaml.Node) protoreflect.Value {
 	switch field.Kind() {
 	case protoreflect.BoolKind:

@@ -17,7 +17,7 @@ func statusesOf(limits []shard.LimitStatus) []*stintv1.LimitStatus {
 	return statusesIn(make([]statusMessage, len(limits)), make([]*stintv1.LimitStatus, len(limits)), limits)
 }
 
-// statusesIn fills messages that the caller has allocated.
+// statusesIn fills messages and pointers that the caller has allocated, one of each for a limit.
 func statusesIn(
 	messages []statusMessage, pointers []*stintv1.LimitStatus, limits []shard.LimitStatus,
 ) []*stintv1.LimitStatus {

@@ -28,6 +28,7 @@ func waitOf(span limit.Span) *durationpb.Duration {
 	return durationOf(span)
 }
 
+// durationOf translates a span that is neither negative nor limit.Never. Unlike waitOf it has a message for 0.
 func durationOf(span limit.Span) *durationpb.Duration {
 	return &durationpb.Duration{
 		Seconds: int64(span / microsPerSecond),
@@ -68,11 +69,13 @@ func timestampOf(t limit.Time) *timestamppb.Timestamp {
 	return setTimestamp(&timestamppb.Timestamp{}, t)
 }
 
+// setTimestamp sets a message to an instant from 1970 on.
 func setTimestamp(m *timestamppb.Timestamp, t limit.Time) *timestamppb.Timestamp {
 	m.Seconds, m.Nanos = int64(t/microsPerSecond), int32(t%microsPerSecond)*1000
 	return m
 }
 
+// instantText formats an instant in UTC by RFC 3339, to the microsecond, without zeros at the end.
 func instantText(t limit.Time) string {
 	return time.UnixMicro(int64(t)).UTC().Format("2006-01-02T15:04:05.999999Z")
 }

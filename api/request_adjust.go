@@ -10,10 +10,12 @@ import (
 	"github.com/stint-io/stint/shard"
 )
 
-// adjustFields has the fields shared by all requests by hand that change what a key has used or may use.
+// adjustFields has the fields shared by all requests by hand that change what a key has used or may use. id is the
+// idempotency id.
 type adjustFields struct{ namespace, policy, key, note, id, actor string }
 
-// adjustment begins the request of a change. The caller adds the Op and its arguments.
+// adjustment begins the request of a change. The caller adds the Op and its arguments. The request is complete, with
+// an Adjustment, also beside an error.
 func (c adjustFields) adjustment() (shard.Request, error) {
 	namespace, err := namespaceOf(c.namespace)
 	err = cmp.Or(invalid("policy", policy.NameProblem(c.policy)), invalid("key", shard.KeyProblem(c.key)),

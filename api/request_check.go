@@ -54,6 +54,8 @@ func opOf(mode stintv1.Mode) (shard.Op, error) {
 	return 0, shard.Invalidf("mode", "%d is no mode", mode)
 }
 
+// entriesRequest translates and validates entries, and adds those of parents. Only then it sets Own. An operation that
+// takes from every entry allows no cost of 0.
 func entriesRequest(
 	policies *policy.Set, op shard.Op, namespace string, entries []*stintv1.Entry,
 ) (shard.Request, error) {
@@ -101,6 +103,7 @@ func lookProblem(entries []shard.Entry) error {
 	return nil
 }
 
+// entryOf translates and validates the i-th entry of a request. An absent cost is 1.
 func entryOf(i int, m *stintv1.Entry) (shard.Entry, error) {
 	field, problem := entryProblem(m)
 	if problem != "" {
@@ -131,6 +134,8 @@ func entryOf(i int, m *stintv1.Entry) (shard.Entry, error) {
 	return e, nil
 }
 
+// entryProblem returns the first wrong field of an entry and its problem, or two empty strings. Limits are checked when
+// they are translated.
 func entryProblem(m *stintv1.Entry) (field, problem string) {
 	inline := len(m.GetLimits()) > 0
 	if problem := policy.NameProblem(m.GetPolicy()); problem != "" && !(inline && m.Policy == "") {

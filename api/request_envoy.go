@@ -31,25 +31,25 @@ const (
 
 // envoyRequest is a request of Envoy as entries.
 type envoyRequest struct {
-	namespace   string
-	descriptors []envoyDescriptor
+	namespace   string            // "" if the domain has no rules: then there are no entries
+	descriptors []envoyDescriptor // in the order of the message, as the answer has them
 	entries     [envoySteps][]*envoyEntry
 	counted     bool // something was counted
 }
 
 // envoyDescriptor is a descriptor and what it counts. Without entries it counts nothing, and is OK.
 type envoyDescriptor struct {
-	name     string // of its rule; may be empty
-	lookPast bool
-	entries  []*envoyEntry
+	name     string        // of its rule; may be empty
+	lookPast bool          // a look is denied only when more than the quota is used
+	entries  []*envoyEntry // shared with other descriptors of the same policy and key
 }
 
 // envoyEntry is an entry that one or more descriptors count.
 type envoyEntry struct {
-	shard.Entry
-	step    envoyStep
-	decided *envoyDecided // nil if it was not decided
-	at      int           // its index in the entries of decided.r
+	shard.Entry // with the sum of the costs; of a look past the quota with 1
+	step        envoyStep
+	decided     *envoyDecided // nil if it was not decided
+	at          int           // its index in the entries of decided.r
 }
 
 // plainEntries returns the entries for a request.
@@ -219,7 +219,7 @@ func (r *envoyRequest) addRule(
 	return nil
 }
 
-// envoyCost returns the cost of hits.
+// envoyCost returns the cost of hits at each, at most envoyCostMax.
 func envoyCost(each, hits uint64) uint64 {
 	if each > 0 && hits > envoyCostMax/each {
 		return envoyCostMax

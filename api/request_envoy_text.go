@@ -11,8 +11,8 @@ import (
 // and value.
 var envoyText = [][]protowire.Number{{2}, {1}, {1, 2}}
 
-// cleanText replaces bytes that are not UTF-8 in the text at the end of the path. It leaves malformed messages
-// unchanged.
+// cleanText replaces bytes that are not UTF-8 by "!" in the text at the end of the path, in place: the length stays. It
+// leaves malformed messages unchanged.
 func cleanText(data []byte, way [][]protowire.Number) {
 	if len(way) == 0 {
 		for i := 0; i < len(data); {

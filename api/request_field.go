@@ -13,6 +13,7 @@ import (
 	"github.com/stint-io/stint/shard"
 )
 
+// namespaceOf returns the namespace that a request means: the default one for "".
 func namespaceOf(namespace string) (string, error) {
 	if namespace == "" {
 		return shard.DefaultNamespace, nil
@@ -54,6 +55,7 @@ func invalid(field, problem string) error {
 	return shard.Invalidf(field, "%s", problem)
 }
 
+// optional returns the problem with a text that may be missing.
 func optional(text string, problemOf func(string) string) string {
 	if text == "" {
 		return ""

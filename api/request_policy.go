@@ -158,6 +158,7 @@ func fieldTree(field protoreflect.FieldDescriptor, v protoreflect.Value) *yaml.N
 	return valueTree(field, v)
 }
 
+// valueTree returns a value as in a file. The number of an unknown enum value stands for itself, and is refused later.
 func valueTree(field protoreflect.FieldDescriptor, v protoreflect.Value) *yaml.Node {
 	switch field.Kind() {
 	case protoreflect.MessageKind:
@@ -174,6 +175,7 @@ func valueTree(field protoreflect.FieldDescriptor, v protoreflect.Value) *yaml.N
 	return leafNode(v.String(), field.Kind() == protoreflect.StringKind)
 }
 
+// leafNode returns a scalar. A quoted one is text even if it looks like a number or a word of YAML.
 func leafNode(text string, quoted bool) *yaml.Node {
 	n := &yaml.Node{Kind: yaml.ScalarNode, Value: text}
 	if quoted {

@@ -94,6 +94,7 @@ func settleAction(policies *policy.Set, m *stintv1.SettleRequest, r *shard.Reque
 	return nil
 }
 
+// commitOf reads a commit into the request's settlement.
 func commitOf(policies *policy.Set, m *stintv1.Commit, r *shard.Request) (err error) {
 	switch overage := m.GetOverage(); overage {
 	case stintv1.Overage_OVERAGE_UNSPECIFIED, stintv1.Overage_OVERAGE_CLAMP:
@@ -186,4 +187,5 @@ func spentBelow(
 	return spent, taken == parent.Cost
 }
 
+// isBelow reports whether an entry's key is below a parent's, at any depth. It does not ask the policies.
 func isBelow(e, parent *shard.Entry) bool { return strings.HasPrefix(e.Key, parent.Key+"/") }

@@ -20,7 +20,7 @@ const (
 type serverLog struct {
 	logger *slog.Logger
 	now    func() time.Time
-	lines  loglimit.Limit
+	lines  loglimit.Limit // of all messages together
 }
 
 func newServerLog(logger *slog.Logger, now func() time.Time) *serverLog {

@@ -94,12 +94,13 @@ func newerFirst(a, b shard.AuditRecord) int {
 
 // auditFilter selects changes; "" matches all.
 type auditFilter struct {
-	namespace, policy, key string
+	namespace, policy, key string // namespace "" matches none
 	after                  auditCursor
 	hash                   string // the key's form in records since the namespace's keys are hashed, else the key
-	count                  int
+	count                  int    // records of a page
 }
 
+// auditWanted reads a request. It does not set the hash.
 func auditWanted(m *stintv1.AuditRequest) (f auditFilter, err error) {
 	f = auditFilter{policy: m.Policy, key: m.Key}
 	namespace, wrongNamespace := namespaceOf(m.Namespace)
@@ -115,7 +116,7 @@ func (f *auditFilter) has(r *shard.AuditRecord) bool {
 		(f.key == "" || r.Key == f.key || r.Key == f.hash)
 }
 
-// auditMessages translates records. A hash in place of the requested key is shown as that key.
+// auditMessages translates records, and changes them: a hash in place of the requested key is shown as that key.
 func auditMessages(records []shard.AuditRecord, f *auditFilter) []*stintv1.AuditRecord {
 	messages := make([]*stintv1.AuditRecord, len(records))
 	for i := range records {

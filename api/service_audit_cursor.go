@@ -15,8 +15,8 @@ type auditCursor struct {
 	met int
 }
 
-// older sorts the changes of some shards and returns those after the cursor. All changes that are equal in the order
-// are of one shard.
+// older sorts the changes of some shards, in place, and returns those after the cursor. All changes that are equal in
+// the order are of one shard, and must be in one call.
 func (c *auditCursor) older(records []shard.AuditRecord) []shard.AuditRecord {
 	slices.SortStableFunc(records, newerFirst)
 	if c.met == 0 {
@@ -53,6 +53,7 @@ func (c auditCursor) String() string {
 	return fmt.Sprintf("%d.%d.%d.%d.%d", c.at.At, p.Shard, p.Epoch, p.Seq, c.met)
 }
 
+// parseAuditCursor reads the output of String; "" is the beginning.
 func parseAuditCursor(text string) (c auditCursor, err error) {
 	if text == "" {
 		return c, nil

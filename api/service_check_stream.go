@@ -25,8 +25,8 @@ const batchesAtOnce = 8
 type checkStreamService struct {
 	limits   limitService
 	gate     *gatekeeper
-	draining context.Context
-	readers  *sync.WaitGroup
+	draining context.Context // ends all streams, as in API
+	readers  *sync.WaitGroup // likewise
 }
 
 type batchCall = call[stintv1.CheckBatchRequest, *stintv1.CheckBatchRequest]
@@ -167,7 +167,7 @@ type streamedBatch struct {
 	exchange
 	began  time.Time
 	answer chan *stintv1.CheckBatchResponse // of capacity 1: the deciding goroutine never waits
-	weight int64                            // room taken
+	weight int64                            // room taken, which serve gives back; exchange.taken stays 0
 }
 
 // Value implements context.Context.

@@ -18,7 +18,7 @@ const nodeBytesMax = 256
 
 // clusterService answers stint.v1.ClusterService.
 type clusterService struct {
-	cluster ClusterAdmin
+	cluster ClusterAdmin // nil at an edge, which passes on all calls but Backup
 	gate    *gatekeeper
 }
 

@@ -57,8 +57,8 @@ type ClusterAdmin interface {
 	FinishUpgrade(ctx context.Context) (shard.Level, error)
 }
 
-// Picture is a snapshot of a shard for a backup.
+// Picture is a snapshot of a shard for a backup. Both parts are of the same instant.
 type Picture struct {
-	io.WriterTo
-	Slots []byte // shard.State.SlotRecords
+	io.WriterTo        // writes the snapshot
+	Slots       []byte // shard.State.SlotRecords
 }

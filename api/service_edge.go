@@ -28,9 +28,9 @@ type edgeService struct {
 	limitService
 
 	gate     *gatekeeper
-	draining context.Context
-	readers  *sync.WaitGroup
-	open     *atomic.Int64 // edges that are connected
+	draining context.Context // ends all connections, as in API
+	readers  *sync.WaitGroup // likewise
+	open     *atomic.Int64   // edges that are connected
 }
 
 func (s edgeService) register(d *registry) {
@@ -63,6 +63,8 @@ func (s edgeService) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.Logger.Info("an edge has left", "token", x.callerName(), "address", x.remote, "error", err)
 }
 
+// serve tells the edge to go on in hop's protocol, and serves it until the connection or ctx ends. It closes the
+// connection.
 func (s edgeService) serve(ctx context.Context, conn net.Conn, of edgeCaller) error {
 	err := conn.SetDeadline(time.Time{}) // those of its HTTP request
 	if err == nil {
@@ -79,9 +81,9 @@ func (s edgeService) serve(ctx context.Context, conn net.Conn, of edgeCaller) er
 // edgeCaller is one connection of an edge.
 type edgeCaller struct {
 	edgeService
-	caller *auth.Caller // as it connected
+	caller *auth.Caller // as it connected; its present grants are asked for each time
 	port   auth.Port
-	remote string
+	remote string // address
 }
 
 // handle is a hop.Handler. The edge's token is asked for every call: it may have been revoked.

@@ -72,9 +72,9 @@ func forgetProblem(m *stintv1.ForgetRequest) (namespace string, err error) {
 // forgetting is one call of forget.
 type forgetting struct {
 	limitService
-	namespace, key string
-	response       *stintv1.ForgetResponse
-	met            slot.Set // each was owned by a shard when this was asked last
+	namespace, key string                  // key as stored: a hash in a namespace that hashes its keys
+	response       *stintv1.ForgetResponse // sums of all rounds
+	met            slot.Set                // in this round: each was owned by a shard when this was asked
 }
 
 // requestTo returns a request to one shard.

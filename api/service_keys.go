@@ -65,8 +65,8 @@ func (s observeService) listKeys(ctx context.Context, m *stintv1.ListKeysRequest
 
 // keysCursor is the position of a listing. Its text is the only state between two pages.
 type keysCursor struct {
-	shard shard.ID
-	from  uint64
+	shard shard.ID // that is read next; beyond the last one: the end
+	from  uint64   // in that shard: the Next of what was listed before, or 0
 	slotsMet
 }
 
@@ -75,6 +75,7 @@ func (c keysCursor) String() string {
 	return fmt.Sprintf("%d.%x.%s.%s", c.shard, c.from, c.met, c.here)
 }
 
+// keysCursorOf reads the output of String; "" is the beginning.
 func keysCursorOf(text string) (c keysCursor, err error) {
 	if text == "" {
 		return c, nil

@@ -40,7 +40,7 @@ func (s limitService) lease(ctx context.Context, m *stintv1.LeaseRequest) (*stin
 		SpendWithin: durationOf(within)}, nil
 }
 
-// leaseRequest translates and validates a request for a lease. The shard checks the rest.
+// leaseRequest translates and validates a request for a lease: its names. The shard checks its numbers.
 func leaseRequest(m *stintv1.LeaseRequest, entry *stintv1.Entry) (shard.Request, error) {
 	r := shard.Request{Op: shard.Lease, System: &shard.SystemTerms{Lease: &shard.LeaseTerms{Holder: m.Holder,
 		Number: m.Number, Units: m.Units, Returned: m.Returned, Spent: m.Spent}}}

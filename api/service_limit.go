@@ -229,8 +229,9 @@ func (s limitService) adjust(ctx context.Context, who string, m *stintv1.AdjustR
 const newestEvery = 20 * time.Millisecond
 
 // decideNewest builds a request from the policies and decides it. If the shard has adopted newer policies, with parents
-// unknown to this node, it builds the request again once this node knows those policies. The request is built where the
-// decider reads it: copies on the stack made that of each call grow once more.
+// unknown to this node, it builds the request again once this node knows those policies: build may be called more than
+// once. It returns the policies of the last attempt also beside an error. The request is built where the decider reads
+// it: copies on the stack made that of each call grow once more.
 func (s limitService) decideNewest(ctx context.Context, build func(*policy.Set) (shard.Request, error)) (
 	policies *policy.Set, r *shard.Request, d *shard.Decision, err error) {
 	requests := make([]shard.Request, 1)

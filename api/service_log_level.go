@@ -18,8 +18,8 @@ const logLevelPath = "/log-level"
 // logLevel serves logLevelPath. It logs the change with its actor; it is about one process, and nothing in the cluster
 // changes.
 type logLevel struct {
-	level  *slog.LevelVar
-	logger *slog.Logger
+	level  *slog.LevelVar // nil: the path is not served
+	logger *slog.Logger   // has this level
 }
 
 func (l logLevel) register(d *registry) {

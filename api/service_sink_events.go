@@ -34,8 +34,8 @@ var EventKinds = map[shard.EventKind]string{shard.EventThreshold: notify.Thresho
 // listedEvent is an event for one sink, and its location.
 type listedEvent struct {
 	shard.Event
-	id, sink, state string
-	in              shard.ID
+	id, sink, state string   // id is Event.ID, the same for all sinks
+	in              shard.ID // the shard that keeps it
 }
 
 // eventFilter selects events; "" matches all.
@@ -136,6 +136,8 @@ func (s sinkService) eventsOn(ctx context.Context, id shard.ID, f *eventFilter) 
 	return all, nil
 }
 
+// eventsIn lists the events of one shard in one state that match, oldest first. It reads whole pages, so there may be
+// more than f.count.
 func (s sinkService) eventsIn(
 	ctx context.Context, id shard.ID, state string, f *eventFilter,
 ) (all []listedEvent, err error) {

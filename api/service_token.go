@@ -26,7 +26,7 @@ type TokenAdmin interface {
 	// requests need a token.
 	List(ctx context.Context) (records []auth.Record, lastUsed map[string]time.Time, required bool, err error)
 	// Rotate replaces the token of a record; the former one is accepted for overlap. may checks the record first, and
-	// adds to its Line.
+	// adds to its Line; it may be called more than once.
 	Rotate(
 		ctx context.Context, name string, overlap time.Duration, may func(*auth.Record) error, who string,
 	) (text string, err error)
@@ -71,8 +71,8 @@ func (s tokenService) create(ctx context.Context, who string, m *stintv1.CreateT
 	return &stintv1.CreateTokenResponse{Token: text}, nil
 }
 
-// stillThere takes a new record back if its maker has ended, of which this node may not have heard yet. So a call that
-// ends the maker finds the record when it looks for what the maker has made, or the record is taken back.
+// stillThere takes a new record back if the record of its maker has ended, which this node may not know yet. So a call
+// that ends the maker's finds the new record when it looks for what the maker has made, or the new one is taken back.
 func (s tokenService) stillThere(ctx context.Context, r *auth.Record, who string) error {
 	records, err := s.tokens.Records(ctx)
 	if err != nil || hasRecord(records, r.Line[len(r.Line)-1]) { //mutant:ended-token-makes-one
@@ -204,7 +204,7 @@ func lineWith(r *auth.Record, caller *auth.Caller) []string {
 	return line
 }
 
-// stillKnown withholds a new secret from a caller that has ended, of which this node may not have heard yet.
+// stillKnown withholds a new secret from a caller with a record that has ended, which this node may not know yet.
 func (s tokenService) stillKnown(ctx context.Context, caller *auth.Caller, name string) error {
 	line := caller.Line()
 	if len(line) == 0 {
@@ -219,7 +219,7 @@ func (s tokenService) stillKnown(ctx context.Context, caller *auth.Caller, name 
 }
 
 // revoke ends a record and, if that is asked for, what it has made: each in a change of its own, so a call that fails
-// is repeated, which ends the rest.
+// may be repeated, which ends the rest.
 func (s tokenService) revoke(ctx context.Context, who string, m *stintv1.RevokeTokenRequest) (
 	*stintv1.RevokeTokenResponse, error) {
 	caller, response := callerIn(ctx), &stintv1.RevokeTokenResponse{}

@@ -105,8 +105,8 @@ func usagePage(ctx context.Context, decider Decider, namespace string, id shard.
 // usageFilter is a checked request.
 type usageFilter struct {
 	namespace string
-	query     shard.UsageQuery
-	size      int
+	query     shard.UsageQuery // without the key, until it is hashed
+	size      int              // records after which no more pages of shards are read; the answer may have more
 }
 
 func usageWanted(m *stintv1.ListUsageRequest) (f usageFilter, err error) {
@@ -120,9 +120,9 @@ func usageWanted(m *stintv1.ListUsageRequest) (f usageFilter, err error) {
 
 // usageToken is the position of a listing. Its text is the only state between two pages.
 type usageToken struct {
-	shard   shard.ID
-	from    shard.UsagePlace
-	through limit.Time // of all pages so far; 0 if there was none
+	shard   shard.ID         // that is read next; beyond the last one: the end
+	from    shard.UsagePlace // in that shard
+	through limit.Time       // the earliest Through of all pages so far; 0 if there was none
 	slotsMet
 }
 
@@ -134,6 +134,7 @@ func (t usageToken) String() string {
 		t.here.String(), hex.EncodeToString([]byte(t.from.After))}, "-")
 }
 
+// usageTokenOf reads the output of String; "" is the beginning. The token is of the caller: it is checked in full.
 func usageTokenOf(text string, shards uint32) (t usageToken, err error) {
 	if text == "" {
 		return t, nil

@@ -16,13 +16,13 @@ import (
 // watchStream is one stream.
 type watchStream struct {
 	watchService
-	filter  decisions.Filter
-	asked   string // the requested key, as the client has sent it; may be empty
+	filter  decisions.Filter // its Key is in the counted form, from findKeys on; not changed once events is open
+	asked   string           // the requested key, as the client has sent it; may be empty
 	send    func(*stintv1.Event) error
 	events  *decisions.Reader
 	missing atomic.Pointer[[]string] // nil until the other nodes have been tried
 	told    *[]string                // the nodes last reported to the client; nil if none were
-	quiet   time.Time                // when something was sent last
+	quiet   time.Time                // the silence of the stream counts from here: when something was sent last
 }
 
 // findKeys refuses to look for keys that the caller may not see, and translates the requested key into its counted
@@ -187,6 +187,7 @@ func (w *watchStream) entry(e *decisions.Entry, sees *keyVisibility) (m *stintv1
 	return &stintv1.WatchedEntry{Policy: e.Policy, Tier: e.Tier, Key: key, Hashed: hashed, Cost: e.Cost}, !hashed, nil
 }
 
+// eventKinds translates all kinds that this release knows.
 var eventKinds = map[decisions.Kind]stintv1.EventKind{
 	decisions.Denied:       stintv1.EventKind_EVENT_KIND_DENIED,
 	decisions.Allowed:      stintv1.EventKind_EVENT_KIND_ALLOWED,
