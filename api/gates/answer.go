@@ -38,23 +38,24 @@ const FailedHeader = "Stint-Failed"
 // outcomeHeader marks a 403 that asks for a challenge, even where ?deny=403 gives every answer this status.
 const outcomeHeader = "X-Stint-Outcome"
 
-// problem is a problem document. Without a type, the status alone describes the problem (RFC 9457, 4.2.1).
+// problem is a problem document. Without a type, the status alone describes the problem (RFC 9457, 4.2.1). Visitors
+// read it.
 type problem struct {
 	Type             string   `json:"type,omitempty"`
 	Title            string   `json:"title"`
-	Status           int      `json:"status"`
+	Status           int      `json:"status"` // also where the answer is masked
 	Detail           string   `json:"detail,omitempty"`
-	Code             string   `json:"code,omitempty"`
-	ViolatedPolicies []string `json:"violated-policies,omitempty"`
+	Code             string   `json:"code,omitempty"`              // ours, for programs: of a challenge alone
+	ViolatedPolicies []string `json:"violated-policies,omitempty"` // policy/limit, as in Decision.denied_by
 }
 
 // answer writes the answer of a gate. For nginx, which accepts only 2xx, 401 and 403, an answer can be masked: its
 // status is 403, and headers carry the real one.
 type answer struct {
 	w      http.ResponseWriter
-	codeOf func(error) connect.Code
+	codeOf func(error) connect.Code // nil only in Refuse
 	masked bool
-	denied *policy.GateBody // nil means a problem document
+	denied *policy.GateBody // the gate's own body of a denial; nil means a problem document
 }
 
 // pass lets the request through, with the headers of the decision.
@@ -149,7 +150,7 @@ func (a *answer) mayOpen(err error) bool {
 	return false
 }
 
-// problem answers with a problem document about a status.
+// problem answers with a problem document about a status. kind is its type, or "".
 func (a *answer) problem(status int, kind, detail string) {
 	a.document(problem{Type: kind, Title: http.StatusText(status), Status: status, Detail: detail})
 }
@@ -183,7 +184,7 @@ func (a *answer) write(status int, contentType string, body []byte) {
 	_, _ = a.w.Write(body) // a proxy that has gone needs no answer
 }
 
-// oneLine makes text fit a header.
+// oneLine makes text fit a header: control characters become spaces, and a long text is cut.
 func oneLine(text string) string {
 	text = strings.Map(func(r rune) rune {
 		if r < ' ' || r == 0x7f {

@@ -17,28 +17,28 @@ import (
 // used concurrently.
 type gateCache struct {
 	logger    *slog.Logger
-	newest    atomic.Pointer[gateSet]
-	transport http.RoundTripper // nil means the default
+	newest    atomic.Pointer[gateSet] // nil before the first use
+	transport http.RoundTripper       // nil means the default
 
 	mu      sync.Mutex              // guards the fields below, and replacing newest
-	sources map[string]*jwks.Source // by address; gateCache owns and closes them
-	closed  bool
+	sources map[string]*jwks.Source // by address; gateCache owns and closes them; nil before the first
+	closed  bool                    // sources that are opened from now on fetch nothing
 }
 
-// gateSet is the gates of one set of policies.
+// gateSet is the gates of one set of policies. It never changes.
 type gateSet struct {
 	of    *policy.Set
-	gates map[string]*readyGate
+	gates map[string]*readyGate // by name
 }
 
 // readyGate is a gate with the keys that verify its tokens.
 type readyGate struct {
 	gate   *gate.Gate
 	keys   *jwks.Source // nil if none of its identities is a token
-	tokens jwks.Rules
+	tokens jwks.Rules   // which tokens keys verifies
 }
 
-// subject verifies a token.
+// subject verifies a token, as gate.Subject does. The gate must have an identity that is a token.
 func (at *readyGate) subject(ctx context.Context, token string) (string, error) {
 	subject, err := at.keys.Verify(ctx, token, at.tokens)
 	if errors.Is(err, jwks.ErrToken) {
@@ -47,7 +47,8 @@ func (at *readyGate) subject(ctx context.Context, token string) (string, error) 
 	return subject, err
 }
 
-// current returns the gates of the policies in force.
+// current returns the gates of policies, or of newer ones if another call has got those already. It closes the sources
+// that they do not name any more.
 func (g *gateCache) current(policies *policy.Set) *gateSet {
 	if ready := g.newest.Load(); ready != nil && ready.of == policies {
 		return ready
@@ -79,7 +80,7 @@ func (g *gateCache) current(policies *policy.Set) *gateSet {
 	return ready
 }
 
-// source returns the keys at an address.
+// source returns the keys at an address. The caller holds mu.
 func (g *gateCache) source(address string) *jwks.Source {
 	source := g.sources[address]
 	if source == nil {

@@ -30,8 +30,9 @@ func Asked(r *http.Request) bool { return strings.HasPrefix(r.URL.Path, Prefix) 
 // Config has the parts of the API that gates need.
 type Config struct {
 	Policies func() *policy.Set // in force
-	Check    func(context.Context, *stintv1.CheckRequest) (*stintv1.CheckResponse, error)
-	CodeOf   func(error) connect.Code // the code of a call that fails with an error
+	// Check decides as the procedure Check does, by the rights of the caller in the context.
+	Check  func(context.Context, *stintv1.CheckRequest) (*stintv1.CheckResponse, error)
+	CodeOf func(error) connect.Code // the code of a call that fails with an error
 	// Ended takes the event of an answer: the path of the gate, the code, and the time of the question.
 	Ended  func(ctx context.Context, gate, code string, begun time.Time)
 	Keys   http.RoundTripper // fetches key sets (JWKS); nil allows any address

@@ -16,21 +16,21 @@ const (
 )
 
 // batch is the requests of one call and the rounds that wait for it. It belongs to its queue while it is open, then to
-// its call.
+// its call. Requests refer to entries and terms, also to those in an array that has been outgrown since.
 type batch struct {
-	since    time.Time // when the first request came
-	load     load
+	since    time.Time // when the first request came: the timeout of the call counts from here
+	load     load      // of all requests
 	requests []shard.Request
-	entries  []shard.Entry
-	terms    []shard.TallyTerms
-	commands []*command // one for each request
-	rounds   []*round
+	entries  []shard.Entry      // one for each request
+	terms    []shard.TallyTerms // one for each tally
+	commands []*command         // one for each request
+	rounds   []*round           // one for each connection
 }
 
 // batches are those that can be used again.
 var batches = sync.Pool{New: func() any { return new(batch) }}
 
-// load is the size of waiting requests.
+// load is the size of waiting requests; bytes as in callBytesMost.
 type load struct{ requests, bytes int }
 
 func (l *load) add(more load) {
@@ -38,6 +38,7 @@ func (l *load) add(more load) {
 	l.bytes += more.bytes
 }
 
+// add adds the request of a command. Its load is added with that of its part.
 func (b *batch) add(c *command, followed shard.Trace) {
 	e := len(b.entries)
 	b.entries = append(b.entries, shard.Entry{Policy: c.policy, Key: c.key, Cost: c.cost, Limits: c.limits})

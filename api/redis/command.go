@@ -9,7 +9,7 @@ import (
 // command is one command under way, or one key of a command with several keys. The first of these stands for the whole
 // command.
 type command struct {
-	verb  *verb
+	verb  *verb  // nil for a command that is not supported
 	code  string // code of the error in local, or ""
 	keys  int32  // length of this command: itself and the following keys
 	next  int32  // index of the round's next command for the same shard, or -1
@@ -18,18 +18,18 @@ type command struct {
 	arg   int64 // an argument of a script that its reply needs
 
 	// The request.
-	op        shard.Op
+	op        shard.Op // 0: local is the whole reply
 	namespace string
 	key       string // in the counted form: a hash if the namespace requires it
 	hashed    bool
-	policy    string
+	policy    string // "" with limits
 	cost      uint64
-	limits    []policy.Limit
-	terms     shard.TallyTerms
-	revision  uint64        // version of the policies used for a check
-	together  []shard.Entry // the entries of a check if its policy has a parent; they may live on several shards
+	limits    []policy.Limit   // of the command itself; shard.TallyLimits for a counter; nil with a policy
+	terms     shard.TallyTerms // of a shard.Tally
+	revision  uint64           // version of the policies used for a check of a policy
+	together  []shard.Entry    // the entries of a check if its policy has a parent; they may live on several shards
 
-	result shard.Result // valid once decided
+	result shard.Result // valid once decided; its Err also says why the key was not even placed
 }
 
 // flags has the properties, besides the verb, that a command's reply depends on.
@@ -49,13 +49,13 @@ func (c *command) policyName() string {
 	return c.policy
 }
 
-// next adds a new command to the round.
+// next adds a new command to the round. The result is valid until the next one is added.
 func (c *conn) next(v *verb) *command {
 	c.round.commands = append(c.round.commands, command{verb: v, keys: 1})
 	return &c.round.commands[len(c.round.commands)-1]
 }
 
-// say adds a reply that needs no shard.
+// say adds a reply that needs no shard. The bytes must not change before the round has ended.
 func (c *conn) say(v *verb, reply []byte) *command {
 	m := c.next(v)
 	m.local = reply
@@ -84,7 +84,8 @@ func (c *conn) ask(v *verb, op shard.Op, arg []byte) *command {
 	return m
 }
 
-// several adds a request for each key of a command. If one key is invalid, it asks about none.
+// several adds a request for each key of a command. If one key is invalid, it asks about none. add adds one command,
+// whether it fails or not.
 func (c *conn) several(v *verb, keys [][]byte, add func(key []byte)) {
 	for _, key := range keys {
 		if !c.keyOf(v, key) {

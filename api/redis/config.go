@@ -34,8 +34,8 @@ type Config struct {
 	Logger    *slog.Logger
 	// Tracer traces rounds; nil disables tracing.
 	Tracer  *trace.Tracer
-	Now     func() time.Time
-	Version string
+	Now     func() time.Time // for expiry times only: the server's own times are those of time.Now
+	Version string           // of stint, shown by INFO
 	// ConnectionsMost is the listener's bound, shown by INFO. A refused connection should get Refusal.
 	ConnectionsMost int
 	// RequestTimeout bounds every command.

@@ -25,8 +25,8 @@ type conn struct {
 	server *Server
 	nc     net.Conn
 	raw    syscall.RawConn // nil unless it is a plaintext socket
-	id     uint64
-	rested chan struct{} // of capacity 1; gets a value when the event loop gives the connection back
+	id     uint64          // unique among the connections of the server
+	rested chan struct{}   // of capacity 1; gets a value when the event loop gives the connection back
 
 	proto  int    // 2 or 3
 	name   string // given by the client
@@ -35,26 +35,26 @@ type conn struct {
 	role   string // proven by a client certificate; "" if none
 	shown  bool   // a token, which counts in place of the role until RESET
 
-	multi multi
+	multi multi // the zero value outside of a transaction
 	db    int64 // the SELECTed database; only 0 has keys
 	late  bool  // the last bytes came too late, because the server is stopping
 
 	in         []byte // bytes read; in[from:to] is not yet parsed
 	from, to   int
-	args       [][]byte
-	key        connKey // of the newest command, so that a hot key becomes a string only once
-	policy     string  // likewise
+	args       [][]byte // of the command that is parsed; slices of in, overwritten by the next read
+	key        connKey  // of the newest command, so that a hot key becomes a string only once
+	policy     string   // likewise
 	throttling throttling
 
-	// free holds a token while no round is under way.
+	// free holds a token while no round is under way. The goroutine that takes it may fill the next round.
 	free  chan struct{}
 	round round
-	out   []byte
-	write func(fd uintptr) bool // one attempt to write out
-	wrote int
-	fault error
-	ended bool           // the connection answers nothing more; written by the holder of the token
-	slow  sync.WaitGroup // goroutines that write to a client that does not read
+	out   []byte                // the replies of the round
+	write func(fd uintptr) bool // one attempt to write out; the method writeOnce
+	wrote int                   // bytes of out that write has written
+	fault error                 // of writing; the connection ends then
+	ended bool                  // the connection answers nothing more; written by the holder of the token
+	slow  sync.WaitGroup        // goroutines that write to a client that does not read
 }
 
 func newConn(s *Server, nc net.Conn) *conn {
@@ -114,7 +114,7 @@ func (c *conn) shakeHands() bool {
 	return true
 }
 
-// fill reads the available bytes.
+// fill reads the available bytes, and waits for some. It returns false if the connection ends.
 func (c *conn) fill() bool {
 	if !c.widen() {
 		return false
@@ -125,7 +125,8 @@ func (c *conn) fill() bool {
 	return err == nil || n > 0
 }
 
-// widen makes room after the bytes that are not yet parsed, if there is none.
+// widen makes room after the bytes that are not yet parsed, if there is none. It returns false if they are too many:
+// then it replies why, and the connection ends.
 func (c *conn) widen() bool {
 	if c.from == c.to {
 		c.from, c.to = 0, 0
@@ -223,7 +224,7 @@ func (c *conn) translate() {
 	}
 }
 
-// finish writes the replies of the round and gives the token back.
+// finish writes the replies of the round and gives the token back. It does not wait for the client.
 func (c *conn) finish() {
 	c.out = c.encode(c.out[:0])
 	if c.raw != nil {
@@ -245,7 +246,8 @@ func (c *conn) finish() {
 	})
 }
 
-// writeOnce writes as many bytes as the socket takes at once.
+// writeOnce writes as many bytes as the socket takes at once. It always returns true, so that the runtime does not wait
+// until the socket takes more.
 func (c *conn) writeOnce(fd uintptr) bool {
 	for {
 		n, err := syscall.Write(int(fd), c.out[c.wrote:])

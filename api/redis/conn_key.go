@@ -9,10 +9,10 @@ import (
 
 // connKey is the key of the last command of a connection.
 type connKey struct {
-	sent     string // by the client
-	key      string // in the counted form: a hash if the namespace requires it
-	by       *keyhash.Namespace
-	revision uint64 // version of the policies that define whether it is hashed
+	sent     string             // by the client
+	key      string             // in the counted form: a hash if the namespace requires it
+	by       *keyhash.Namespace // that has hashed it; nil if it is plain
+	revision uint64             // version of the policies that define whether it is hashed
 }
 
 // keyOf sets c.key to the received key. If the key is invalid, or cannot be hashed yet, it replies with the error and

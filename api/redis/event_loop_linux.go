@@ -8,12 +8,12 @@ import (
 
 // eventLoop answers many plaintext sockets in one goroutine, by epoll. For each command that a client sends after a
 // reply, a goroutine of its own reads twice, once in vain and once when the runtime's poller has woken it. The loop
-// reads once and wakes nobody.
+// reads once and wakes no goroutine.
 //
 // A connection rests in the loop while its goroutine waits in rest. The loop owns it then, and only the loop gives it
 // back: a goroutine that ends a connection shuts its socket down (connlimit.HangUp), which the loop reads.
 type eventLoop struct {
-	mu    sync.Mutex
+	mu    sync.Mutex       // guards the fields below
 	epoll *os.File         // nil: no connection has rested yet
 	fd    int              // of epoll; usable until ended
 	conns map[uint64]*conn // those that rest, by id
@@ -123,12 +123,13 @@ func proceed(c *conn, reader *socketReader) bool {
 }
 
 // socketReader reads sockets and waits for nothing: an event may tell of bytes that are not there, as of urgent data
-// when the kernel is short of memory, and those who wait for the loop must not wait for a client.
+// when the kernel is short of memory, and the other connections of the loop must not wait for one client. One goroutine
+// uses it.
 type socketReader struct {
-	into    []byte
-	n       int
-	err     error
-	attempt func(fd uintptr) bool // the method once
+	into    []byte                // argument of attempt
+	n       int                   // result of attempt
+	err     error                 // likewise
+	attempt func(fd uintptr) bool // the method once, bound here so that no read allocates it
 }
 
 func newSocketReader() *socketReader {
@@ -146,6 +147,7 @@ func (r *socketReader) read(from syscall.RawConn, into []byte) (n int, err error
 	return r.n, r.err
 }
 
+// once reads once. Like conn.writeOnce, it always returns true.
 func (r *socketReader) once(fd uintptr) bool {
 	for r.err = syscall.EINTR; r.err == syscall.EINTR; {
 		r.n, r.err = syscall.Read(int(fd), r.into)

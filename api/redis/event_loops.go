@@ -2,7 +2,7 @@ package redis
 
 import "runtime"
 
-// eventLoops are the event loops of a server, each for its share of the connections.
+// eventLoops are the event loops of a server, each for its share of the connections, by their ids.
 type eventLoops []*eventLoop
 
 func newEventLoops() (l eventLoops) {

@@ -18,6 +18,7 @@ const codeAborted = "EXECABORT"
 // transactions has the verbs of transactions by the names of their first commands.
 var transactions = make(map[string]*verb)
 
+// init makes the verbs of transactions: each replies with an array of the first command's reply and that of PTTL.
 func init() {
 	for _, first := range tallyVerbs {
 		switch reply := first.reply; first.name {
@@ -32,14 +33,14 @@ func init() {
 
 // multi is the transaction of a connection.
 type multi struct {
-	open bool // MULTI has come, and neither EXEC nor DISCARD
-	sent int  // commands since, with those that were refused
-	verb *verb
-	args [][]byte // of the first command
-	fits bool
+	open bool     // MULTI has come, and neither EXEC nor DISCARD
+	sent int      // commands since, with those that were refused
+	verb *verb    // of the whole transaction; nil if its first command begins none that is one request
+	args [][]byte // of the first command, copied
+	fits bool     // the second command is PTTL of the same key
 }
 
-// add adds a command.
+// add adds a command that was counted in sent.
 func (m *multi) add(v *verb, args [][]byte) {
 	switch {
 	case m.sent == 1 && transactions[v.name] != nil:

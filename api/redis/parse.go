@@ -80,7 +80,7 @@ func tooLong(b []byte) error {
 }
 
 // parseLength reads the number after the first byte of b, up to the end of the line; n is 0 while the line is
-// incomplete.
+// incomplete. A length may be negative: that of an array means no arguments, and that of an argument is wrong.
 func parseLength(b []byte, most int, wrong protocolError) (length, n int, err error) {
 	const digitsMax = 12
 	i, sign := 1, 1

@@ -96,6 +96,7 @@ const (
 	decrOverflow = "decrement would overflow"
 )
 
+// codeOf returns the code of a request's error. Only what was certainly not counted is TRYAGAIN.
 func codeOf(err *shard.Error) string {
 	switch {
 	case err.MaybeApplied():
@@ -113,7 +114,7 @@ func codeOf(err *shard.Error) string {
 
 var pongReply, okReply = []byte("+PONG\r\n"), []byte("+OK\r\n")
 
-// plainText makes received bytes safe to show.
+// plainText makes received bytes safe to show: the first 64, and "?" for all that is not visible ASCII.
 func plainText(b []byte) string {
 	const shown = 64
 	return strings.Map(func(r rune) rune {

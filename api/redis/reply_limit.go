@@ -20,6 +20,7 @@ func bindingLimit(d *shard.Decision) *shard.LimitStatus {
 // noStatus is the status of a decision without limits. It is never changed.
 var noStatus shard.LimitStatus
 
+// bindsMore reports whether s is more relevant than best, for an allowed or a denied request.
 func bindsMore(allowed bool, s, best *shard.LimitStatus) bool {
 	switch {
 	case s.Shadow != best.Shadow:
@@ -36,7 +37,7 @@ func bindsMore(allowed bool, s, best *shard.LimitStatus) bool {
 	return best.RetryAfter != limit.Never && (s.RetryAfter == limit.Never || s.RetryAfter > best.RetryAfter)
 }
 
-// untilReset returns the time from a decision until everything has come back.
+// untilReset returns the time from a decision until everything has come back, or limit.Never.
 func untilReset(d *shard.Decision, s *shard.LimitStatus) limit.Span {
 	if s.ResetAt == 0 {
 		return limit.Never

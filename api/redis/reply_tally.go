@@ -41,6 +41,8 @@ func replyCount(b []byte, of []command, _ int) []byte {
 	return appendInteger(b, count)
 }
 
+// replySet replies with the value that a GETEX has read, with the former value of a command that wants it, with OK for
+// another one that has set its counter, and else with null.
 func replySet(b []byte, of []command, proto int) []byte {
 	switch t := of[0].result.Decision.Tallied; {
 	case of[0].flags&onlyReads != 0:
@@ -83,7 +85,7 @@ func leftMS(d *shard.Decision) int64 {
 	return inMS(d.Tallied.EndsAt - d.DecidedAt)
 }
 
-// inMS rounds to the nearest millisecond.
+// inMS returns a time, or a difference of times, in milliseconds, rounded to the nearest.
 func inMS(t limit.Time) int64 { return (int64(t) + int64(millisecond)/2) / int64(millisecond) }
 
 // replyLength replies with the number of characters of the value.

@@ -22,20 +22,20 @@ const saidMost = 16 << 10
 type round struct {
 	conn        *conn
 	began       time.Time
-	commands    []command
-	parts       []part
-	acrossCount int  // commands with entries that may live on several shards
-	said        int  // bytes of replies that need no shard
-	checks      bool // some commands are checks of a policy
-	ends        bool // the connection is closed when the replies are written
-	left        atomic.Int32
+	commands    []command    // in the order of the replies; none is added once the round begins: batches point into it
+	parts       []part       // one for each shard that is asked
+	acrossCount int          // commands with entries that may live on several shards; they are in no part
+	said        int          // bytes of replies that need no shard
+	checks      bool         // some commands are checks of a policy
+	ends        bool         // the connection is closed when the replies are written
+	left        atomic.Int32 // calls that have not ended; the one that makes it 0 writes the replies
 
 	trace  trace.Call
-	span   shard.Trace     // follows its requests; nil disables tracing
-	event  decisions.Event // of the round, which is one call
-	lister func() []decisions.Asked
+	span   shard.Trace              // follows its requests; nil disables tracing
+	event  decisions.Event          // of the round, which is one call
+	lister func() []decisions.Asked // the method questions
 
-	// To ask whether a denial may be repeated.
+	// Room for repeatOne, to ask whether a denial may be repeated.
 	asked [1]shard.Entry
 	asks  shard.Request
 }
@@ -43,10 +43,11 @@ type round struct {
 // part has the commands of a round for one shard, linked in order.
 type part struct {
 	id          shard.ID
-	first, last int32
+	first, last int32 // indices in round.commands; command.next leads from one to the other
 	load
 }
 
+// reset empties the round. It keeps memory for the next one, unless that is far more than this one needed.
 func (r *round) reset() {
 	clear(r.commands)
 	const usual = 64
@@ -92,6 +93,7 @@ func (r *round) repeat(g *shardQueues) {
 	}
 }
 
+// repeatOne answers a check of a policy if its denial may be repeated, and reports whether it may.
 func (r *round) repeatOne(c *command, g *shardQueues) bool {
 	if c.op != shard.Check || c.policy == "" {
 		return false
@@ -161,7 +163,8 @@ func (r *round) decideAcross(g *shardQueues) {
 	r.partDone()
 }
 
-// partDone records the end of one call of the round.
+// partDone records the end of one call of the round, which may be the last: the caller must not touch the round
+// afterwards.
 func (r *round) partDone() {
 	if r.left.Add(-1) == 0 {
 		r.conn.finish()

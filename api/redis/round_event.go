@@ -30,7 +30,7 @@ func (r *round) first() *command {
 	return nil
 }
 
-// method returns the name of the round's commands, or "pipeline" if they differ.
+// method returns the name of the round's commands, or "pipeline" if they differ. There must be at least one.
 func (r *round) method() string {
 	first := r.commands[0].verb
 	for i := range r.commands {

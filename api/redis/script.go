@@ -31,6 +31,7 @@ func countingScript(name string, args int, read func(*conn, *verb, [][]byte),
 	return verb{name: name, least: args, most: args, keys: oneKey, op: auth.Check, read: read, reply: reply}
 }
 
+// sumOf returns the name of a script in Redis: the SHA-1 of its text in lower-case hexadecimal.
 func sumOf(text []byte) string {
 	sum := sha1.Sum(text)
 	return hex.EncodeToString(sum[:])

@@ -57,7 +57,7 @@ type Server struct {
 
 	mu    sync.Mutex
 	conns map[*conn]struct{} // guarded by mu
-	wait  sync.WaitGroup     // for connections
+	wait  sync.WaitGroup     // for connections and event loops; grows under mu, or from within a connection
 }
 
 // NewServer makes a server.

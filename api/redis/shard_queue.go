@@ -50,7 +50,7 @@ var errFull = &shard.Error{Code: shard.Overloaded, Message: "too many commands w
 	"nothing was counted; ask again"}
 
 // add adds a part of a round, or answers it if there is no room. A part travels in one call, so that its commands keep
-// their order.
+// their order. The round may have ended when add returns.
 func (l *shardQueue) add(r *round, p part) {
 	l.mu.Lock()
 	if l.held.requests >= queueRequestsMost || l.held.bytes >= queueBytesMost ||
@@ -86,10 +86,10 @@ func (l *shardQueue) add(r *round, p part) {
 	}
 }
 
-// most reports whether most of the node's requests without an answer are for this shard.
+// most reports whether most of the node's requests without an answer are for this shard. The caller holds mu.
 func (l *shardQueue) most() bool { return int64(2*l.ours) > l.all.waiting.Load() }
 
-// open returns the batch that has room for more.
+// open returns the last batch if it has room for more, else a new one. The caller holds mu.
 func (l *shardQueue) open(more load) *batch {
 	if last := len(l.queue) - 1; last >= 0 {
 		b := l.queue[last]
@@ -103,7 +103,7 @@ func (l *shardQueue) open(more load) *batch {
 	return b
 }
 
-// take removes the batch of the next call. The queue must not be empty.
+// take removes the batch of the next call. The queue must not be empty. The caller holds mu.
 func (l *shardQueue) take() *batch {
 	b := l.queue[0]
 	l.queue = slices.Delete(l.queue, 0, 1)

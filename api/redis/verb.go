@@ -8,14 +8,14 @@ import (
 
 // verb describes a command.
 type verb struct {
-	name   string // in lower case, as in COMMAND
-	least  int    // number of arguments, including the name
-	most   int    // 0 means any number
-	keys   keys
-	writes bool // in COMMAND; init adds those with an op that counts or changes a key
-	alone  bool // it changes the connection, so earlier commands are answered first, in their own form
-	open   bool // it is answered before authentication
-	op     auth.Op
+	name   string  // in lower case, as in COMMAND
+	least  int     // number of arguments, including the name
+	most   int     // 0 means any number
+	keys   keys    // the zero value: none
+	writes bool    // in COMMAND; init adds those with an op that counts or changes a key
+	alone  bool    // it changes the connection, so earlier commands are answered first, in their own form
+	open   bool    // it is answered before authentication
+	op     auth.Op // that the caller must be allowed; NoOp needs no grant
 	// ofPolicy means that the first argument is a policy, which grants may name.
 	ofPolicy bool
 	// read translates a command into entries of the connection's round: requests, or a reply.
@@ -32,14 +32,15 @@ func (v *verb) nameOf() string {
 	return v.name
 }
 
-// keys says which arguments are keys, as in COMMAND.
+// keys says which arguments are keys, as in COMMAND: the name of the command is argument 0, and last is -1 for the last
+// argument.
 type keys struct{ first, last, step int }
 
 var oneKey, allKeys = keys{1, 1, 1}, keys{1, -1, 1}
 
 const (
-	nameBytesMax  = 24
-	otherCommands = "other"
+	nameBytesMax  = 24      // no verb has a longer name: lookup finds none
+	otherCommands = "other" // stands in metrics for all commands that are not supported
 )
 
 // verbs has the supported commands by their lower-case names.

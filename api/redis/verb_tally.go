@@ -81,7 +81,7 @@ func readDecrBy(c *conn, v *verb, args [][]byte) {
 	}
 }
 
-// read adds a read of a counter.
+// read adds a read of a counter. If the key is invalid, it replies with the error.
 func (c *conn) read(v *verb, key []byte) {
 	if m := c.ask(v, shard.ReadTally, key); m != nil {
 		m.limits = shard.TallyLimits
@@ -139,7 +139,7 @@ func readSet(c *conn, v *verb, args [][]byte) {
 	c.set(v, args[1], args[2], terms, get)
 }
 
-// set adds a request to set a counter, if the value is an integer.
+// set adds a request to set a counter, if the value is an integer. With get the reply is the former value.
 func (c *conn) set(v *verb, key, value []byte, terms shard.TallyTerms, get bool) {
 	n, ok := parseInteger(value)
 	if !ok {
@@ -192,7 +192,8 @@ func isExpiry(arg []byte) bool {
 	return is(arg, "EX") || is(arg, "PX") || is(arg, "EXAT") || is(arg, "PXAT")
 }
 
-// lifetime reads an expiry that must be more than 0. An instant may have passed.
+// lifetime reads an expiry that must be more than 0. An instant may have passed. It returns false after replying with
+// the error.
 func (c *conn) lifetime(v *verb, terms *shard.TallyTerms, unit, arg []byte) bool {
 	if !c.expiry(v, terms, unit, arg) {
 		return false
@@ -207,7 +208,7 @@ func (c *conn) lifetime(v *verb, terms *shard.TallyTerms, unit, arg []byte) bool
 func badExpiry(v *verb) string { return "invalid expire time in '" + v.name + "' command" }
 
 // expiry reads when a counter ends: in seconds or milliseconds, from now or, with AT, from 1970 on. 0 or less ends it
-// now.
+// now. It returns false after replying with the error.
 func (c *conn) expiry(v *verb, terms *shard.TallyTerms, unit, arg []byte) bool {
 	n, ok := parseInteger(arg)
 	if !ok {
@@ -231,6 +232,7 @@ func (c *conn) expiry(v *verb, terms *shard.TallyTerms, unit, arg []byte) bool {
 	return true
 }
 
+// expiryUnits has the units of the commands that name none, in the words of SET.
 var expiryUnits = map[string][]byte{
 	"expire": []byte("EX"), "pexpire": []byte("PX"), "expireat": []byte("EXAT"), "pexpireat": []byte("PXAT"),
 	"setex": []byte("EX"), "psetex": []byte("PX"),

@@ -20,8 +20,8 @@ const throttleLimit = "throttle"
 
 // throttling has the last parameters of CL.THROTTLE on a connection and the limit made from them: they seldom change.
 type throttling struct {
-	burst, count, period int64
-	limits               []policy.Limit
+	burst, count, period int64          // as in CL.THROTTLE: one less than the units at once; period in seconds
+	limits               []policy.Limit // nil: there was none yet; requests share it, so it is replaced, never changed
 }
 
 // readThrottle reads: key max_burst count period [quantity]. The limit is GCRA with count units in each period of
@@ -76,6 +76,7 @@ func (c *conn) inline(v *verb, op shard.Op, key []byte, limits []policy.Limit, c
 	return m
 }
 
+// throttleOf makes the limit of CL.THROTTLE's parameters, or returns the problem with them.
 func throttleOf(burst, count, period int64) (throttling, string) {
 	if burst >= limit.MaxQuota || period > int64(limit.MaxPeriod/second) {
 		return throttling{}, "max_burst or period is too large: at most 9007199254740991, and 100 years"

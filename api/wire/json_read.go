@@ -93,10 +93,10 @@ func escapedUnit(data []byte) (rune, bool) {
 	return rune(unit), err == nil
 }
 
-// jsonReader reads checks. Once it is unsure, its results are invalid.
+// jsonReader reads checks. Once it is unsure, its results are invalid, and its methods may return anything.
 type jsonReader struct {
-	rest   []byte
-	unsure bool
+	rest   []byte // not yet read
+	unsure bool   // never reset
 }
 
 func (r *jsonReader) checkBatch(m *stintv1.CheckBatchRequest) {
@@ -189,6 +189,7 @@ func (r *jsonReader) object(value func(name []byte)) {
 
 func (r *jsonReader) list(value func()) { r.items('[', ']', value) }
 
+// items reads a list in open and end. It calls item for each element, which item reads.
 func (r *jsonReader) items(open, end byte, item func()) {
 	r.byte(open)
 	if r.blanks(); len(r.rest) > 0 && r.rest[0] == end {

@@ -39,7 +39,7 @@ func MarshalJSON(b []byte, m proto.Message) ([]byte, error) {
 }
 
 // jsonWriter appends messages as JSON. New fields of these messages must be added here; a test compares the output with
-// the library's.
+// the library's. The methods with an argument before write that text as it is, and then the value.
 type jsonWriter struct {
 	b      []byte
 	unsure bool // the output must not be used
@@ -198,6 +198,8 @@ func (w *jsonWriter) uint64(before string, v uint64) {
 	w.b = append(strconv.AppendUint(w.b, v, 10), '"')
 }
 
+// text writes a string. It escapes quotes and backslashes; control characters, and bytes that are not UTF-8, are left
+// to the library, which has its own spellings and errors for them.
 func (w *jsonWriter) text(before, v string) {
 	w.b = append(append(w.b, before...), '"')
 	plain, wide := 0, false // start of the bytes that can be copied unchanged
@@ -248,6 +250,7 @@ func (w *jsonWriter) wait(before string, m *durationpb.Duration) {
 	w.raw(`s"`)
 }
 
+// fraction writes the nanoseconds of an instant or a wait, 0 to 999,999,999, behind its seconds.
 func (w *jsonWriter) fraction(nanos int32) {
 	if nanos == 0 {
 		return

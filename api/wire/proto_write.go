@@ -30,8 +30,8 @@ func MarshalProto(b []byte, m proto.Message) ([]byte, error) {
 	return w.b, nil
 }
 
-// protoWriter appends messages in binary. New fields of these messages must be added here; a test compares the output
-// with the library's.
+// protoWriter appends messages in binary, by the numbers of their fields. New fields of these messages must be added
+// here; a test compares the output with the library's.
 type protoWriter struct {
 	b      []byte
 	unsure bool // the output must not be used
@@ -172,7 +172,8 @@ func (w *protoWriter) text(field protowire.Number, v string) {
 	}
 }
 
-// element writes a text of a list, where an empty text counts.
+// element writes a text of a list, where an empty text counts. Bytes that are not UTF-8 are left to the library, which
+// refuses them.
 func (w *protoWriter) element(field protowire.Number, v string) {
 	w.unsure = w.unsure || !utf8.ValidString(v)
 	w.b = protowire.AppendString(protowire.AppendTag(w.b, field, protowire.BytesType), v)
