@@ -13,9 +13,9 @@ import (
 
 // Gate is the rules of one gate, prepared for questions. It never changes.
 type Gate struct {
-	rules   *policy.Gate
-	proxies clientaddr.Proxies
-	routes  []Route
+	rules   *policy.Gate       // part of an immutable set of policies
+	proxies clientaddr.Proxies // rules.TrustedProxies
+	routes  []Route            // in the order of the rules: the first that matches counts
 }
 
 // New makes the gate of valid rules, in the set of policies that they belong to.
@@ -74,7 +74,8 @@ func (g *Gate) first(r *request, path string, header http.Header) *Route {
 	return nil
 }
 
-// missing refuses a request that does not identify its client.
+// missing refuses a request that does not identify its client: with 401 if the client could have shown a token or a
+// key, with 400 if the proxy alone could have named it.
 func (g *Gate) missing() error {
 	for _, identity := range g.rules.Identity {
 		if identity.Kind != policy.IdentityAddress {

@@ -9,13 +9,15 @@ import (
 	"github.com/stint-io/stint/policy"
 )
 
-// matcher is a policy.GateMatch prepared for questions.
+// matcher is a policy.GateMatch prepared for questions. All of its conditions must hold.
 type matcher struct {
-	method, host string
-	path         func(string) bool // nil matches every path
-	header       []*policy.GateHeader
+	method, host string               // canonical, as in request; "" matches all; a host may begin with "*."
+	path         func(string) bool    // of a canonical path; nil matches every path
+	header       []*policy.GateHeader // all must be there; others may be, too
 }
 
+// newMatcher prepares valid conditions. Paths and prefixes become canonical, like the paths of requests; globs and
+// regular expressions are compared with canonical paths as they are written.
 func newMatcher(m *policy.GateMatch) matcher {
 	ready := matcher{method: cleanMethod(m.Method), host: m.Host, header: m.Header}
 	switch {
@@ -36,6 +38,8 @@ func newMatcher(m *policy.GateMatch) matcher {
 	return ready
 }
 
+// compileRegexp returns the matcher of whole paths, in any case of letters. It panics if the pattern is invalid: the
+// policies file was refused then.
 func compileRegexp(pattern string) func(string) bool {
 	return regexp.MustCompile(`(?is)\A(?:` + pattern + `)\z`).MatchString
 }
@@ -65,6 +69,7 @@ func compileGlob(glob string) func(string) bool {
 	return compileRegexp(pattern.String() + tail)
 }
 
+// matches reports whether one path of a request, and the rest of the request, meet the conditions.
 func (m *matcher) matches(r *request, path string, header http.Header) bool {
 	if m.method != "" && m.method != r.method {
 		return false

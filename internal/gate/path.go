@@ -127,11 +127,11 @@ const (
 	looseEnds                             // loose characters at the ends of a name are not part of it
 	hostInPath                            // "//" begins with the name of a host
 
-	everyReading
-	plain reading = 0
+	everyReading             // number of sets of readings
+	plain        reading = 0 // the set of none, in which rules are written
 )
 
-// cleanPath returns a path in canonical form.
+// cleanPath returns a path in canonical form, as readings describes it, for one set of readings.
 func cleanPath(path string, way reading) string {
 	if way&hostInPath != 0 {
 		_, path, _ = strings.Cut(path[len("//"):], "/")
@@ -165,10 +165,13 @@ func cleanPath(path string, way reading) string {
 // be white space in another character set; Envoy reports it as "!".
 func isLoose(r rune) bool { return r == '.' || r == '!' || isSpace(r) } //mutant:byte-that-is-no-text-leaves-a-route
 
+// isSpace reports whether a server may take a character for white space: also control characters, and bytes that are
+// not UTF-8.
 func isSpace(r rune) bool { return r == utf8.RuneError || unicode.In(r, unicode.Z, unicode.C) }
 
 func isSlash(r rune) bool { return r == '/' || r == '\\' }
 
+// encodedSlashes spells the slashes that are parts of a name, so that a canonical path has no others than separators.
 var encodedSlashes = strings.NewReplacer("/", "%2f", `\`, "%5c")
 
 // splitTarget returns the host and the path of a target in absolute form, or of a path alone ("//host/x" is a path).

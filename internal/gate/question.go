@@ -8,12 +8,13 @@ import (
 	"github.com/stint-io/stint/policy"
 )
 
-// Question is a request to a gate. Method asked finds the method, host and path that it is about.
+// Question is a request to a gate. Method asked finds the method, host and path that it is about: unless Reported is
+// set, headers may name others than the fields.
 type Question struct {
 	Peer   string // the other end of the connection, as in net/http
 	Method string
 	Host   string
-	Path   string // after /gate/NAME, percent-encoded; "" if there is nothing
+	Path   string // after /gate/NAME, percent-encoded; "" if there is nothing; if Reported, it may have a query
 	Header http.Header
 	// Reported means that all fields but Peer come from a message of the proxy about a request. They are believed only
 	// if Peer is a trusted proxy.
@@ -39,7 +40,7 @@ type Refusal struct {
 // Error implements error.
 func (r *Refusal) Error() string { return r.Detail }
 
-// request is the request that a proxy asks about, in canonical form.
+// request is the request that a proxy asks about, in canonical form: equal requests mean the same to every route.
 type request struct {
 	method, host string
 	paths        paths
@@ -102,12 +103,14 @@ func (g *Gate) Ignores(q *Question) bool {
 	return q.Reported || slices.ContainsFunc(forwards, func(f forward) bool { return len(q.Header[f.uri]) > 0 })
 }
 
-// forward is the headers in which a kind of proxy describes the request.
+// forward is the headers in which a kind of proxy describes the request, by their canonical names (http.Header).
 type forward struct {
 	proxy             policy.GateProxy
 	method, uri, host string // host "": the Host header, or the one in the URI
 }
 
+// forwards are the kinds of proxies that describe the request in headers. Each proxy passes on what clients have sent
+// in the headers of the other kinds.
 var forwards = []forward{
 	{policy.ProxyNginx, "X-Original-Method", "X-Original-Uri", ""},
 	{policy.ProxyIngressNginx, "X-Original-Method", "X-Original-Url", ""},

@@ -7,13 +7,13 @@ import (
 	"github.com/stint-io/stint/policy"
 )
 
-// Route is one route of a gate.
+// Route is one route of a gate, or the routes of several readings of one path (also). It never changes.
 type Route struct {
 	gate      *Gate
 	rules     *policy.GateRoute
 	match     matcher
-	open      bool
-	knowsKeys bool
+	open      bool   // of all routes of the path together
+	knowsKeys bool   // an invented API key is refused here, so that an API key may be an identity
 	also      *Route // for another reading of the path; may be nil
 }
 
@@ -69,6 +69,7 @@ func (r *Route) own(q *Question, subject Subject) ([]Entry, error) {
 	return entries, nil
 }
 
+// key fills in a template. Of several errors a refusal, or the failure to verify a token, wins over errMissing.
 func (r *Route) key(template *policy.Template, s *sender) (key string, err error) {
 	key = template.Key(func(field string) string {
 		value, missing := s.value(field)
@@ -96,7 +97,7 @@ func appendEntry(entries []Entry, e Entry, both func(a, b uint64) uint64) []Entr
 	return append(entries, e)
 }
 
-// sumOfCosts is the cost of two fields of different keys that have the same value.
+// sumOfCosts is the cost of two entries of one route whose keys have come out the same.
 func sumOfCosts(a, b uint64) uint64 { return min(a+b, limit.MaxCost) }
 
 // greaterCost is the cost of an entry in two readings of the same path: it is counted once.

@@ -29,7 +29,7 @@ type sender struct {
 	route   *Route
 	subject Subject
 
-	identity, ip func() (string, error)
+	identity, ip func() (string, error) // the methods first and address; later calls return the same
 }
 
 func newSender(q *Question, r *Route, subject Subject) *sender {
@@ -46,8 +46,11 @@ func (s *sender) value(field string) (string, error) {
 	return s.identity()
 }
 
+// errMissing means that the request lacks a field. The gate's on_missing says what becomes of it, so it does not leave
+// the package.
 var errMissing = errors.New("the request does not say who sent it")
 
+// address returns the client's address. One that cannot be read is missing.
 func (s *sender) address() (string, error) {
 	address, err := s.route.gate.proxies.Client(s.q.Peer, s.q.Header["X-Forwarded-For"])
 	if err != nil {
@@ -77,6 +80,8 @@ func (s *sender) first() (string, error) {
 	return "", errMissing
 }
 
+// user returns the subject of the bearer token. Several tokens are refused: the site might read another one than the
+// gate.
 func (s *sender) user() (string, error) {
 	header, many := s.q.one("Authorization")
 	many = many || joinedToken.MatchString(header) //mutant:second-token-behind-a-comma
@@ -120,4 +125,5 @@ func (s *sender) key(header string) (string, error) {
 	return "key:" + hex.EncodeToString(sum[:]), nil
 }
 
+// unproven refuses a request with 401.
 func unproven(err error) error { return &Refusal{http.StatusUnauthorized, err.Error()} }

@@ -8,8 +8,8 @@ import (
 // Name is what a lease is of. The owner alone knows the override of a key, so an entry with a tier has leases of its
 // own.
 type Name struct {
-	Namespace, Policy, Key, Tier string
-	Hashed                       bool
+	Namespace, Policy, Key, Tier string // Tier "": the request names none
+	Hashed                       bool   // Key is the hash of the client's key
 }
 
 // clone returns the name in memory of its own.
@@ -24,7 +24,7 @@ func (n Name) clone() Name {
 type Ask struct {
 	Name     Name
 	Holder   string // of one life of its process
-	Number   uint64 // of the lease that is asked for; 0: none
+	Number   uint64 // of the lease that is asked for; the holder counts them, and repeats none; 0: none
 	Units    uint64 // asked for
 	Returned uint64 // the number of a lease that is not spent any more; 0: none
 	Spent    uint64 // of the returned one

@@ -23,8 +23,8 @@ type Time struct {
 // good only while the wall clock has not parted from the monotonic one.
 type clock struct {
 	boot func() time.Duration
-	now  func() (wall, mono time.Duration)
-	last atomic.Pointer[reading]
+	now  func() (wall, mono time.Duration) // wall since 1970, mono since MachineClock was called
+	last atomic.Pointer[reading]           // nil before the first reading
 }
 
 // reading is an instant on all three clocks.
@@ -41,6 +41,8 @@ func MachineClock() func() Time {
 	return c.read
 }
 
+// read returns the present instant. A new reading counts only if both clocks were read within a millisecond, so that a
+// pause between them does not become a part of the boot time; after eight attempts in vain it takes the last.
 func (c *clock) read() Time {
 	wall, mono := c.now()
 	r := c.last.Load()

@@ -23,8 +23,10 @@ type Config[A any] struct {
 	// Owner asks the owners of the keys, and returns one answer for each request. It repeats what returns a lease until
 	// ctx ends, as a return may arrive twice.
 	Owner func(ctx context.Context, asks []Ask) []Grant[A]
-	// Terms returns the terms of a policy's leases, and whether it allows any. It must be quick.
+	// Terms returns the terms of a policy's leases, and whether it allows any. It is called under a lock and must be
+	// quick.
 	Terms func(policy string) (Terms, bool)
+	// Clock reads the clocks, as MachineClock does. It is never called under a lock.
 	Clock func() Time
 }
 
@@ -50,8 +52,8 @@ func (c *Config[A]) name() string {
 type Holder[A any] struct {
 	config  Config[A]
 	name    string        // of this life of the process: never used again
-	number  atomic.Uint64 // of the newest lease
-	seed    maphash.Seed
+	number  atomic.Uint64 // of the newest lease that was asked for; 0: none was
+	seed    maphash.Seed  // decides which stripe has a key
 	stripes [stripes]stripe[A]
 	ctx     context.Context // ends some time after Close has begun
 	cancel  context.CancelFunc
@@ -70,7 +72,7 @@ func New[A any](config Config[A]) *Holder[A] {
 }
 
 // Spend spends units of a lease, if there is one with so many, and returns its answer and how old that is, at least a
-// nanosecond. If counts is set, a check that no lease answers counts as one more that a lease might have answered.
+// nanosecond. If counts is set, a check that no lease answers counts towards the rate for which a lease is asked.
 func (h *Holder[A]) Spend(name Name, cost uint64, terms Terms, counts bool) (answer A, age time.Duration, spent bool) {
 	// a paused process stands still at its clock, and must hold no lock then
 	s, at := h.stripe(name.Key), h.config.Clock()
@@ -112,7 +114,8 @@ func (h *Holder[A]) End(names []Name) {
 	}
 }
 
-// endKey ends the leases of a key. It appends what returns them.
+// endKey ends the leases of a key, in all tiers. It appends the requests that return them. of.Tier and of.Hashed mean
+// nothing.
 func (h *Holder[A]) endKey(of Name, owed []Ask) []Ask {
 	s, forget := h.stripe(of.Key), of.Policy == ""
 	s.mu.Lock()
@@ -134,7 +137,8 @@ func (h *Holder[A]) endKey(of Name, owed []Ask) []Ask {
 	return owed
 }
 
-// giveBackLater goes on to return a lease that the owner could not be told of.
+// giveBackLater goes on to return a lease after the owner could not be reached, unless the Holder is being closed: then
+// the lease expires by itself.
 func (h *Holder[A]) giveBackLater(owed Ask) {
 	s := h.stripe(owed.Name.Key)
 	s.mu.Lock()
@@ -144,7 +148,7 @@ func (h *Holder[A]) giveBackLater(owed Ask) {
 	}
 }
 
-// giveBack tells the owner what it is owed. A lease of so long a life has ended by then.
+// giveBack returns leases of at most this life, and gives up when the last of them has expired by itself.
 func (h *Holder[A]) giveBack(owed []Ask, life time.Duration) {
 	ctx, cancel := context.WithTimeout(h.ctx, life+within)
 	defer cancel()

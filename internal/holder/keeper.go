@@ -8,13 +8,13 @@ import (
 // renewal is one request of a keeper.
 type renewal struct {
 	Ask
-	at       Time   // before it was sent
-	changes  uint64 // of the key
-	revision uint64
+	at       Time          // before it was sent
+	changes  uint64        // of the key then; if they have grown, the grant is not held
+	revision uint64        // of the policies; 0 if no lease is asked for
 	life     time.Duration // the longest life of the lease
 }
 
-// start has the key kept, if it is worth a lease and is not kept yet. The caller holds the lock.
+// start has the key kept, if it is worth a lease and is not kept yet. The caller holds the lock of the key's stripe.
 func (h *Holder[A]) start(k *key[A], t Terms, now time.Duration) {
 	if !k.kept && !h.closing.Load() && k.wants(t, now) > 0 {
 		k.kept = true

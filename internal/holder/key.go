@@ -5,28 +5,29 @@ import "time"
 const (
 	// idle is after how long without a check a lease is returned.
 	idle = 200 * time.Millisecond
-	// unitsLeast is how many units a lease is worth its trip for.
+	// unitsLeast is the demand in the life of a lease, in units, from which it is worth its round trip.
 	unitsLeast = 4
-	// readLate is how much later than another caller's a reading of the clocks may be used. It is far less than what a
-	// holder stops before the end besides what clocks and failovers need.
+	// readLate is how much later than a newer reading of the clocks, by another caller, an older one may be used. It is
+	// far less than the margin that a holder keeps before the end of a lease beside those for clocks and failovers.
 	readLate = 50 * time.Millisecond
 	// rateOver is the least time over which the rate of a key is measured.
 	rateOver = 20 * time.Millisecond
 )
 
-// key is a key of which there may be a lease. The lock of its stripe guards it.
+// key is a key that may have a lease. The lock of its stripe guards it, but for name and woken, which never change.
 type key[A any] struct {
 	name  Name
 	lease *lease[A]     // nil: the owner is asked
-	kept  bool          // a goroutine keeps it (Holder.keep)
-	woken chan struct{} // has room for one
+	kept  bool          // a goroutine keeps it (Holder.keep); until it ends, the key stays in the table
+	woken chan struct{} // wakes that goroutine; of capacity 1
 	// changes counts the requests that have changed the key by hand. A lease that was asked for before one is not held.
 	changes   uint64
 	forgotten bool // the key leaves the table once it is not kept
 
-	asked  time.Duration // the newest check
+	// Instants of Time.Boot.
+	asked  time.Duration // the newest check; equal to since after the first one, which asks for no lease
 	since  time.Duration // demand counts from here
-	demand uint64        // units
+	demand uint64        // units of the checks, whether admitted or not
 	calm   time.Duration // no lease is asked for until then
 }
 
@@ -52,7 +53,8 @@ func (k *key[A]) wants(t Terms, now time.Duration) uint64 {
 	return uint64(min(demand, float64(t.Units)))
 }
 
-// spend spends units of the lease, and reports whether it did.
+// spend spends units of the lease, and reports whether it did. It wakes the keeper when the lease is to be returned or
+// renewed.
 func (k *key[A]) spend(cost, revision uint64, at Time) bool {
 	l := k.lease
 	if l == nil || l.over {

@@ -2,16 +2,16 @@ package holder
 
 import "time"
 
-// lease is a lease that is being spent.
+// lease is a lease that is being spent. The lock of its key's stripe guards it.
 type lease[A any] struct {
-	number       uint64
-	units, spent uint64
-	over         bool // it must not be spent any more
-	asked        Time
-	stops        Time
-	seen         time.Duration // the latest wall clock
+	number       uint64        // by which the owner knows it (Ask.Number)
+	units, spent uint64        // spent is at most units
+	over         bool          // it must not be spent any more, and its keeper returns it
+	asked        Time          // before the owner was asked
+	stops        Time          // it must not be spent once either clock is that far
+	seen         time.Duration // the latest wall clock of a check, or of asked; an earlier one was set back
 	revision     uint64        // of the policies under which it was asked for
-	answer       A
+	answer       A             // the owner's answer, with which the lease answers every check
 }
 
 // ended reports whether the lease must not be spent at an instant.

@@ -12,8 +12,9 @@ type stripe[A any] struct {
 	keys map[Name]*key[A] // guarded by mu, as are the keys themselves
 }
 
-// add adds a key. If there is no room, the key without a lease that was not asked for the longest leaves, or else a
-// lease is returned, and the new key must come again: add then returns nil.
+// add adds a key. If there is no room, the key that was not asked for the longest leaves, of those that are not kept.
+// If all are kept, the lease of one is returned, and the new key must come again: add then returns nil. The caller
+// holds mu.
 func (s *stripe[A]) add(name Name, now time.Duration) *key[A] {
 	if len(s.keys) >= keysStripe { //mutant:leases-of-any-number
 		var idle, oldest *key[A]

@@ -15,7 +15,7 @@ const Buckets = 64
 // HeadDocument is the name of the document that records whether the cluster requires tokens, besides their existence.
 const HeadDocument = "tokens"
 
-// Bucket returns the name of the document with the record of a name.
+// Bucket returns the name of the document with the record of a name. Which one that is must never change.
 func Bucket(name string) string {
 	h := fnv.New32a()
 	h.Write([]byte(name))

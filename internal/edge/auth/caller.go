@@ -6,23 +6,27 @@ import (
 	"time"
 )
 
-// Caller is the sender of a request. It is immutable, except for the time of its last use.
+// Caller is the sender of a request. It is immutable, except for the time of its last use. A Set has one Caller for
+// each role, and one for each token, former ones included.
 type Caller struct {
-	name     string
+	name     string  // in the audit log, with its kind: "token:web"
 	record   *Record // nil for a caller without a record
 	hash     Hash    // of the token; zero for a role, or without a record
 	ends     int64   // Unix microseconds; 0 means never
 	grants   []grant
-	lastUsed *atomic.Int64 // Unix microseconds; shared by all Sets that have the record
+	lastUsed *atomic.Int64 // Unix microseconds; shared by all Sets that have the record; nil without one
 }
 
 // The callers without a record. A guest must not lift a limit by naming an unlimited tier: that takes authentication.
 var (
-	local   = &Caller{name: "local", grants: []grant{{all: true, ops: 1<<opCount - 1}}}
+	// local is every caller of the socket in the data directory.
+	local = &Caller{name: "local", grants: []grant{{all: true, ops: 1<<opCount - 1}}}
+	// anybody is every caller of a loopback port while no tokens are required.
 	anybody = &Caller{grants: []grant{{all: true, ops: 1<<opCount - 1}}}
 	// outsider may ask a node without a cluster for its state.
 	outsider = &Caller{}
-	guest    = &Caller{grants: []grant{{ops: 1<<opCount - 1, tiers: []string{"*"}}}}
+	// guest is every caller of a trusted port while no tokens are required.
+	guest = &Caller{grants: []grant{{ops: 1<<opCount - 1, tiers: []string{"*"}}}}
 )
 
 // Anybody returns the caller of places that need no authentication.
@@ -47,7 +51,7 @@ func (c *Caller) May(op Op, on Target) bool {
 	return op == NoOp
 }
 
-// MayAll reports whether the caller may do everything.
+// MayAll reports whether the caller may do everything on everything, so that no key needs to be checked.
 func (c *Caller) MayAll() bool {
 	return slices.ContainsFunc(c.grants, func(g grant) bool { return g.all })
 }
@@ -103,7 +107,7 @@ func (c *Caller) Namespace() (only string) {
 	return only
 }
 
-// use records a use by the caller, to the second.
+// use records a use by the caller, at most once a second: the requests of one token do not contend for it.
 func (c *Caller) use(now int64) {
 	const second = int64(time.Second / time.Microsecond)
 	if c.lastUsed != nil && now-c.lastUsed.Load() >= second {

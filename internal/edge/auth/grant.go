@@ -9,7 +9,8 @@ import (
 // admin stands for every operation, on everything.
 const admin = "admin"
 
-// Grant allows operations on some keys. An empty list means all of them, except for Tiers, where it means none.
+// Grant allows operations on some keys. An empty list means all of them, except for Tiers, where it means none. As JSON
+// it is part of stored records: its fields keep their names.
 type Grant struct {
 	Namespaces []string `json:",omitempty"`
 	Policies   []string `json:",omitempty"`
@@ -85,6 +86,7 @@ type namedList struct {
 	items        *[]string
 }
 
+// lists returns all lists of the grant, in the order of their text. ParseGrant fills them through items.
 func (g *Grant) lists() []namedList {
 	return []namedList{{"ns", "namespaces", &g.Namespaces}, {"policy", "policies", &g.Policies},
 		{"key", "keys", &g.Keys}, {"tier", "tiers", &g.Tiers}, {"ops", "operations", &g.Ops}}
@@ -111,11 +113,11 @@ func ParseGrant(text string) (Grant, error) {
 	return g, nil
 }
 
-// grant is a Grant prepared for checks.
+// grant is a Grant prepared for checks. It shares the lists of the Grant.
 type grant struct {
-	all                               bool   // admin
-	ops                               uint32 // one bit each
-	namespaces, policies, keys, tiers []string
+	all                               bool     // admin: the lists mean nothing then
+	ops                               uint32   // the bit 1<<op for each Op
+	namespaces, policies, keys, tiers []string // an empty one means the same as in Grant
 }
 
 // Target is what a request is about. "" stands for all of a kind: only a grant without a restriction there covers it.
@@ -125,6 +127,7 @@ type Target struct {
 	Unlimited              bool   // the tier lifts a limit
 }
 
+// ready prepares the grant. Unknown operations, which a newer version may have granted, are left out.
 func (g *Grant) ready() grant {
 	ready := grant{namespaces: g.Namespaces, policies: g.Policies, keys: g.Keys, tiers: g.Tiers}
 	for _, name := range g.Ops {

@@ -11,10 +11,12 @@ const staleAfter = 10 * time.Second
 
 // Guard authenticates callers by the newest set that the node knows.
 type Guard struct {
-	now   func() time.Time
-	set   atomic.Pointer[Set]
-	next  atomic.Pointer[chan struct{}] // closed when another set is in force
-	heard atomic.Int64                  // Unix microseconds: when the set was last known to be the cluster's newest
+	now  func() time.Time
+	set  atomic.Pointer[Set]           // never nil
+	next atomic.Pointer[chan struct{}] // closed, and replaced, when another set is in force
+	// heard is when the set was last known to be the cluster's newest, in Unix microseconds. It is 0 before the first
+	// time, which counts as long ago.
+	heard atomic.Int64
 }
 
 // NewGuard makes a guard without tokens: it admits no caller until Learn is called.
@@ -44,7 +46,7 @@ func (g *Guard) Await(ctx context.Context) {
 	}
 }
 
-// Heard records that the set was the cluster's newest at an instant.
+// Heard records that the set was the cluster's newest at an instant. An earlier instant than the last changes nothing.
 func (g *Guard) Heard(at time.Time) {
 	for micros := at.UnixMicro(); ; {
 		before := g.heard.Load()
@@ -112,6 +114,7 @@ func (g *Guard) Caller(p Proof) (*Caller, *Refusal) {
 }
 
 // Still returns the caller of a long-lived connection with its present grants, or the reason why it is refused by now.
+// The caller must be one that this guard has returned, for the same port.
 func (g *Guard) Still(c *Caller, port Port) (*Caller, *Refusal) {
 	set := g.set.Load()
 	switch {

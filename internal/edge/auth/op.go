@@ -2,7 +2,8 @@ package auth
 
 import "slices"
 
-// Op is an operation that can be granted.
+// Op is an operation that can be granted. Records name it, so its number may change between versions. There may be 31
+// besides NoOp (grant.ops).
 type Op uint8
 
 const (
@@ -28,12 +29,14 @@ const (
 	opCount
 )
 
+// opNames are in the order of the operations. They are part of the format of records.
 var opNames = [opCount]string{"", "check", "settle", "read", "adjust", "override", "policies", "observe",
 	"observe-keys", "usage", "cluster", "backup", "tokens", "inline", "sinks", "correct", "lease", "edge"}
 
 // String returns the name of the operation in a grant.
 func (o Op) String() string { return opNames[o] }
 
+// opOf returns the operation with a name, or NoOp if there is none.
 func opOf(name string) Op {
 	if i := slices.Index(opNames[:], name); i > 0 {
 		return Op(i)

@@ -7,15 +7,15 @@ import (
 	"strings"
 )
 
-// Record is what the cluster stores about a token or a role.
+// Record is what the cluster stores about a token or a role, as JSON: its fields keep their names.
 type Record struct {
-	Name    string
+	Name    string  // unique among tokens and roles together
 	ID      string  `json:",omitempty"` // "" for a role, which a client certificate proves
 	Hash    []byte  `json:",omitempty"` // of the token's text
 	Former  *Former `json:",omitempty"` // the token that was replaced last; may be nil
 	Created int64   // Unix microseconds
 	Expires int64   `json:",omitempty"` // Unix microseconds; 0 means never
-	Creator string  `json:",omitempty"`
+	Creator string  `json:",omitempty"` // the actor of the call that made it
 	// Line has the names of the tokens and roles that made it: the first one, the one that this one made, and so on.
 	// Then come those that have rotated it, each with its own. It names also those that have ended since.
 	Line   []string `json:",omitempty"`
@@ -26,7 +26,7 @@ type Record struct {
 type Former struct {
 	ID   string
 	Hash []byte
-	Ends int64 // Unix microseconds
+	Ends int64 // Unix microseconds; the token ends earlier if its record does
 }
 
 // nameForm is the form of a name, which appears in certificates, in the audit log and on command lines.
@@ -105,6 +105,7 @@ func AfterRestore(records []Record) []Record {
 	return kept
 }
 
+// readable returns the reason why a stored record cannot be used, or nil. It asks less than Problem does of a new one.
 func (r *Record) readable() error {
 	switch {
 	case NameProblem(r.Name) != "":

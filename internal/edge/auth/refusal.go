@@ -3,7 +3,7 @@ package auth
 // Refusal is why a request is not served. Nothing of the request was done.
 type Refusal struct {
 	Kind    Kind
-	Message string
+	Message string // for the caller: it repeats no token, and names nothing that the caller may not see
 }
 
 // Kind is what the caller can do about a Refusal.

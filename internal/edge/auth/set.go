@@ -15,13 +15,14 @@ type Set struct {
 	// Outside means that the node belongs to no cluster yet: it serves only its own state.
 	Outside bool
 
-	tokens   map[ID]*Caller
-	roles    map[string]*Caller
-	records  []Record
+	tokens   map[ID]*Caller           // also former tokens, and those that have ended: the caller tells
+	roles    map[string]*Caller       // by name
+	records  []Record                 // callers point into it
 	lastUses map[string]*atomic.Int64 // Unix microseconds, by name; 0 if not used
 }
 
-// NewSet makes a set of records. It goes on with the times of last use of the set that it replaces, which may be nil.
+// NewSet makes a set of records, which it keeps. It goes on with the times of last use of the set that it replaces,
+// which may be nil.
 func NewSet(records []Record, required bool, before *Set) *Set {
 	s := &Set{Required: required, Known: true, tokens: make(map[ID]*Caller), roles: make(map[string]*Caller),
 		records: records, lastUses: make(map[string]*atomic.Int64, len(records))}
@@ -50,6 +51,7 @@ func NewSet(records []Record, required bool, before *Set) *Set {
 	return s
 }
 
+// add adds a token of a caller. It panics if the id or the hash is too short, which readable rules out.
 func (s *Set) add(c Caller, id string, hash []byte) {
 	c.hash = Hash(hash)
 	s.tokens[ID([]byte(id))] = &c
@@ -92,7 +94,8 @@ func (s *Set) ofRole(name string, now int64) *Caller {
 	return nil
 }
 
-// still returns the caller with its present grants, or nil if it was revoked or has expired.
+// still returns the caller with its present grants, or nil if it was revoked or has expired. A token is found by its id
+// and hash: one that was made anew under the name is another caller.
 func (s *Set) still(c *Caller, now int64) *Caller {
 	if c.record == nil {
 		return c

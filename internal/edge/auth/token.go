@@ -49,6 +49,7 @@ func digits(number []byte, length int) string {
 	return text[len(text)-length:]
 }
 
+// tokenSum returns the sum at the end of a token, of the text before it. It finds typing errors and proves nothing.
 func tokenSum(text string) string {
 	sum := crc32.ChecksumIEEE([]byte(text))
 	return digits([]byte{byte(sum >> 24), byte(sum >> 16), byte(sum >> 8), byte(sum)}, sumLength)

@@ -18,7 +18,7 @@ import (
 type Files struct {
 	Cert string // the certificate, followed by those that lead to its authority
 	Key  string // of the certificate
-	CAs  string // authorities of the accepted certificates; optional
+	CAs  string // authorities of the certificates that are accepted from others; "" if none are
 }
 
 // Config configures a Watcher. All fields are required except Check and Every.
@@ -185,6 +185,7 @@ func timely(own tls.Certificate, now time.Time, others string) (ends time.Time, 
 	return ends, nil
 }
 
+// stat returns the present versions of the files. A missing file has the zero version, so its return is a change.
 func (w *Watcher) stat() (s stamps) {
 	for i, name := range []string{w.config.Files.Cert, w.config.Files.Key, w.config.Files.CAs} {
 		if info, err := os.Stat(name); err == nil {

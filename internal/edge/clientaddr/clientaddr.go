@@ -73,11 +73,13 @@ func (p Proxies) Trust(otherEnd string) bool {
 	return ok && p.has(address)
 }
 
+// has reports whether an address, as parseAddress returns it, is a trusted proxy's.
 func (p Proxies) has(address netip.Addr) bool {
 	return slices.ContainsFunc(p, func(network netip.Prefix) bool { return network.Contains(address) })
 }
 
-// parseAddress reads an address with or without port, brackets and zone.
+// parseAddress reads an address with or without port, brackets and zone. An IPv4 address in IPv6 form becomes an IPv4
+// address, and the zone is dropped.
 func parseAddress(text string) (netip.Addr, bool) {
 	if host, _, err := net.SplitHostPort(text); err == nil {
 		text = host

@@ -25,6 +25,7 @@ type TLS struct {
 	files *certfile.Watcher
 }
 
+// current returns the content in force; without a certificate it is empty.
 func (t *TLS) current() *certfile.Content {
 	if t == nil {
 		return &certfile.Content{}

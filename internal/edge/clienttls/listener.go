@@ -38,8 +38,8 @@ func (l *listener) Accept() (net.Conn, error) {
 type conn struct {
 	net.Conn
 	refuse Refuse
-	heard  bool        // the first bytes have been read
-	judged atomic.Bool // the client's certificate is not going to be refused
+	heard  bool        // the first bytes have been read; owned by the reader
+	judged atomic.Bool // false while a certificate may still be shown and refused, and after its refusal
 }
 
 // handshakeRecord is the first byte of every TLS connection, and of no other protocol on these ports.
@@ -85,7 +85,8 @@ func (c *conn) turnAway(buffer []byte, n int) {
 	}
 }
 
-// judging returns a configuration for this connection alone, with the given one's demand for a certificate.
+// judging returns a configuration for this connection alone, with the given one's demand for a certificate. The
+// connection learns the verdict before TLS writes the alert of a refusal.
 func (c *conn) judging(config *tls.Config) *tls.Config {
 	c.judged.Store(false)
 	config = config.Clone()
@@ -115,7 +116,7 @@ func isAlert(record []byte) bool {
 	return len(record) > 0 && (record[0] == alert || record[0] == encrypted && len(record) <= encryptedAlertMost)
 }
 
-// awaitHangUp reads until the client has hung up, or the deadline.
+// awaitHangUp ends the sending side and reads until the client has hung up, or the deadline, which the caller has set.
 func (c *conn) awaitHangUp() {
 	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok && half.CloseWrite() == nil {
 		io.Copy(io.Discard, c.Conn)

@@ -2,14 +2,15 @@ package connlimit
 
 import "sync"
 
-// Bound counts what may be open so many times at once, and a quarter of them for one client. It may be used
-// concurrently. The zero Client stands for those who are not told apart: they have no share of their own.
+// Bound counts the connections, streams and the like that are open at once: so many in all, and a quarter of them for
+// one client. The zero Client stands for all clients that are not told apart: the quarter does not bound them. A Bound
+// may be used concurrently.
 type Bound[Client comparable] struct {
-	most, each int
+	most, each int // in all, and for one client
 
-	mu  sync.Mutex
-	all int
-	of  map[Client]int
+	mu  sync.Mutex     // guards the fields below
+	all int            // open now; the sum of of
+	of  map[Client]int // without clients that have none open
 }
 
 // NewBound makes a Bound for most at once.
@@ -17,7 +18,7 @@ func NewBound[Client comparable](most int) *Bound[Client] {
 	return &Bound[Client]{most: most, each: max(1, most/4), of: make(map[Client]int)}
 }
 
-// Enter counts one more for a client if there is room for it. Then the caller must call Leave once.
+// Enter counts one more for a client if there is room for it. If it returns Room, the caller must call Leave once.
 func (b *Bound[Client]) Enter(who Client) Why {
 	var anybody Client
 	b.mu.Lock()

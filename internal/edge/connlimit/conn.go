@@ -13,11 +13,11 @@ import (
 type conn struct {
 	net.Conn
 	limit *Limit
-	since time.Duration // when it was admitted
-	spoke atomic.Int64  // time of the last read that was recorded
-	once  sync.Once
+	since time.Duration // when it was admitted (Limit.now)
+	spoke atomic.Int64  // time of the last read that was recorded (likewise): reads are, while the limit is crowded
+	once  sync.Once     // of leave, in Close
 
-	unproven atomic.Bool   // the client must still authenticate
+	unproven atomic.Bool   // the client must still authenticate; set before Accept returns, or never
 	place    *list.Element // in limit.unproven, or nil; guarded by limit.mu
 }
 
@@ -28,6 +28,7 @@ func (c *conn) Read(b []byte) (int, error) {
 	return n, err
 }
 
+// heard records a read, also a failed one.
 func (c *conn) heard() {
 	if c.limit.crowded.Load() {
 		c.spoke.Store(int64(c.limit.now()))
@@ -40,10 +41,11 @@ func (c *conn) Close() error {
 	return c.Conn.Close()
 }
 
-// tcpConn is a conn over TCP with all methods of a TCP connection.
+// tcpConn is a conn over TCP with all methods of a TCP connection: HangUp ends its sides one by one, and the Redis port
+// reads its socket itself.
 type tcpConn struct {
 	*net.TCPConn
-	conn *conn
+	conn *conn // over the same TCPConn
 }
 
 // Read implements net.Conn.
@@ -53,7 +55,7 @@ func (c *tcpConn) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// SyscallConn implements syscall.Conn. Who reads by it is heard, too.
+// SyscallConn implements syscall.Conn. Reads of the socket are recorded, too.
 func (c *tcpConn) SyscallConn() (syscall.RawConn, error) {
 	raw, err := c.TCPConn.SyscallConn()
 	return rawConn{raw, c.conn}, err

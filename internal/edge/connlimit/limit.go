@@ -50,14 +50,14 @@ type Limit struct {
 	config  Config
 	tally   *Tally
 	began   time.Time
-	patient time.Duration // time for refused connections: refuseFor
-	crowded atomic.Bool   // about half of the connections are taken, so reads are recorded
+	patient time.Duration // time for refused connections: refuseFor, but in tests
+	crowded atomic.Bool   // about half of the connections are taken, so reads are recorded; written under mu
 
-	mu       sync.Mutex
+	mu       sync.Mutex // guards the fields below, but for lines
 	conns    map[*conn]struct{}
 	unproven *list.List     // of *conn, oldest first: those that must still authenticate
 	leaving  []*refusedConn // oldest first
-	since    time.Duration  // when it became crowded
+	since    time.Duration  // when it became crowded: no silence is known that began before
 	looked   time.Duration  // last search for idle connections that found none; 0 if not lately
 
 	lines loglimit.Limit // of the log
@@ -76,6 +76,7 @@ func New(config Config) *Limit {
 	}
 }
 
+// now returns the time since the Limit was made, by which connections are compared.
 func (l *Limit) now() time.Duration { return l.config.Now().Sub(l.began) }
 
 // enter admits a connection. It returns nil if the connection was refused.
@@ -105,7 +106,7 @@ func (l *Limit) enter(inner net.Conn, refusal Refusal) net.Conn {
 	return c
 }
 
-// leave removes a closed connection from the count.
+// leave removes a closed connection, or one that was hung up on, from the count. It may be called again.
 func (l *Limit) leave(c *conn) {
 	now := l.now()
 	l.mu.Lock()

@@ -16,8 +16,8 @@ type listener struct {
 	net.Listener
 	limit   *Limit
 	refusal Refusal
-	closed  chan struct{}
-	once    sync.Once
+	closed  chan struct{} // ends the pause of Accept
+	once    sync.Once     // of closing closed
 }
 
 // Accept implements net.Listener. It fails only when the listener is closed, never for lack of descriptors.
@@ -42,7 +42,8 @@ func (a *listener) Accept() (net.Conn, error) {
 	}
 }
 
-// Close implements net.Listener. Accepted connections stay open.
+// Close implements net.Listener. Accepted connections stay open; all refused connections of the Limit, also those of
+// its other listeners, get their reason and are closed.
 func (a *listener) Close() error {
 	a.once.Do(func() { close(a.closed) })
 	a.limit.dismiss(0)

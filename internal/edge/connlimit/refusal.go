@@ -17,6 +17,7 @@ type Refusal struct {
 }
 
 // refuse reports a refused connection. It writes few log lines, so that unauthenticated clients cannot fill the disk.
+// The caller must not hold mu.
 func (l *Limit) refuse(why string, detail ...any) {
 	l.config.Observer.Refused(l.config.Port, why)
 	left, ok := l.lines.Allow("", l.config.Now())
@@ -35,7 +36,7 @@ func (l *Limit) refuse(why string, detail ...any) {
 type refusedConn struct {
 	*net.TCPConn
 	text []byte
-	once sync.Once
+	once sync.Once // of tell: its goroutine and dismiss may both call it
 }
 
 // turnAway sends a connection the reason for its refusal, if it can, and closes it.

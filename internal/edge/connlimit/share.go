@@ -5,7 +5,7 @@ import "syscall"
 // Shares has the number of descriptors that each part of a node may have open.
 type Shares struct {
 	API    int // connections to the API's port and gRPC's port together
-	Redis  int
+	Redis  int // connections to the port of the Redis protocol
 	Peers  int // connections from other nodes; those to other nodes are at most as many
 	Gossip int // concurrent streams of gossip
 	Tables int // files of the log that are kept open

@@ -20,8 +20,8 @@ const (
 	retryFirst    = time.Second
 	retryMost     = time.Minute
 	unknownEvery  = time.Minute // one fetch for tokens with an unknown signing key
-	documentBytes = 1 << 20
-	keysMost      = 64
+	documentBytes = 1 << 20     // read of a document; a longer one is cut off, and so cannot be read
+	keysMost      = 64          // kept of a document, the first ones
 )
 
 // Source has the keys of one address.
@@ -35,8 +35,8 @@ type Source struct {
 
 	mu      sync.Mutex        // guards the fields below: run writes them
 	keys    []jose.JSONWebKey // nil if never fetched
-	tried   time.Time         // when the newest fetch began
-	busy    bool              // it is under way
+	tried   time.Time         // when the newest fetch began; zero before the first
+	busy    bool              // it is under way, or was when Close ended it
 	fetched chan struct{}     // closed at the end of that, or of the next one
 }
 
@@ -113,6 +113,7 @@ func (s *Source) end(keys []jose.JSONWebKey) {
 	}
 }
 
+// fetch reads the keys at the address once. Without an error the result is not nil, also if there are none.
 func (s *Source) fetch(ctx context.Context) ([]jose.JSONWebKey, error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, s.url, nil)
 	if err != nil {

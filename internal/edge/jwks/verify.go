@@ -12,8 +12,8 @@ import (
 
 // Rules define which tokens are accepted.
 type Rules struct {
-	Issuer, Audience string
-	Algorithms       []string // of signatures
+	Issuer, Audience string   // never "": an empty issuer would not be compared
+	Algorithms       []string // of signatures, by their names in RFC 7518; none with a shared secret
 }
 
 // ErrToken is in the chain of the error about an invalid token.
@@ -86,6 +86,7 @@ func (s *Source) await(ctx context.Context) bool {
 	return false
 }
 
+// subjectOf checks the claims of a signed token and returns its subject. A token that never expires is refused.
 func subjectOf(claims *jwt.Claims, rules Rules) (string, error) {
 	err := claims.ValidateWithLeeway(jwt.Expected{Issuer: rules.Issuer, AnyAudience: jwt.Audience{rules.Audience},
 		Time: time.Now()}, leeway)

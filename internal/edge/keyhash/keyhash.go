@@ -25,7 +25,7 @@ var ErrParts = fmt.Errorf("has more than %d parts between slashes, the most that
 // Hasher hashes keys with the secret of a cluster.
 type Hasher struct {
 	secret [32]byte
-	known  atomic.Pointer[map[string]*Namespace] // replaced, never changed
+	known  atomic.Pointer[map[string]*Namespace] // by name; nil before the first; replaced, never changed
 }
 
 // New returns the Hasher with a secret.
@@ -54,14 +54,15 @@ type Namespace struct {
 	macs sync.Pool // of *mac
 }
 
-// mac is an HMAC with the key of a namespace, and room for what it reads and writes.
+// mac is an HMAC with the key of a namespace, and room for what it reads and writes. One call at a time uses it.
 type mac struct {
 	hash.Hash
-	key  [512]byte
-	text [512]byte
+	key  [512]byte // the plain key that is being hashed; cleared before another call gets the mac
+	text [512]byte // its hash so far
 	sum  [sha256.Size]byte
 }
 
+// newNamespace derives the key of a namespace. The derivation must never change: no stored key would be found again.
 func newNamespace(secret [32]byte, namespace string) *Namespace {
 	derived := hmac.New(sha256.New, secret[:])
 	derived.Write([]byte("stint key: "))
@@ -103,7 +104,7 @@ func (n *Namespace) Hash(key string) (string, error) {
 	}
 }
 
-// append appends the hash of a text as text.
+// append appends the hash of a text, as text: 22 characters. of is ofPart or ofTag.
 func (m *mac) append(b, of, text []byte) []byte {
 	m.Reset()
 	m.Write(of)
