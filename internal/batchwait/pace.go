@@ -31,27 +31,27 @@ const (
 //
 // The zero value is ready for use. A Pace belongs to one goroutine at a time.
 type Pace struct {
-	took  time.Duration // average duration of a batch
-	long  time.Duration // duration of the longest recent batch
+	took  time.Duration // moving average of the duration of a batch, over about eight; 0 before the first
+	long  time.Duration // duration of the longest recent batch: it fades by 1/64 with each batch
 	share float64       // share of the answered requests that a batch waits for; 0 if waits have stopped
 	pause int           // number of batches until a batch waits for all of them again
-	last  int           // the previous pause
+	last  int           // length of the newest pause, from which the next one grows; 0 starts with the shortest
 
 	// Decaying sums of what the waits gained.
 	came  float64 // requests that came during them
 	usual float64 // requests that would have come anyway
-	waits int     // number of waits since they last stopped
+	waits int     // number of waits since they last stopped; not decaying
 
 	// About the newest batch.
 	answered, queued int           // requests in it, and requests in the queue when it was answered
 	target           int           // number of requests that the next batch waits for
 	bound            time.Duration // longest wait, counted from the answers; 0 disables it
-	until            time.Time
+	until            time.Time     // at plus bound
 	ended            bool          // by End
 	at               time.Time     // time of the answers
 	first            int           // requests in the queue at the first look; 0 if the wait has delayed no request
-	waited           time.Duration // duration of the wait
-	caught           int           // requests that came during it
+	waited           time.Duration // duration of the wait that is not judged yet; 0 if there is none
+	caught           int           // requests that came during it, without those that prove nothing
 }
 
 // Answered records that n requests were answered by a batch that took this long, while queued requests wait. It reports
@@ -98,6 +98,7 @@ func (p *Pace) judge(n int) {
 	}
 }
 
+// backOff begins a pause about twice as long as the last one.
 func (p *Pace) backOff() {
 	p.last = min(max(pauseLeast, 2*p.last-1), pauseMost)
 	p.pause = p.last

@@ -14,6 +14,7 @@ var specialNetworks = prefixes(
 	"224.0.0.0/3", "2001::/23", "2001:db8::/32", "2002::/16", "3fff::/20",
 )
 
+// globalIPv6 has the only IPv6 addresses that are assigned to hosts on the Internet.
 var globalIPv6 = netip.MustParsePrefix("2000::/3")
 
 func prefixes(texts ...string) []netip.Prefix {
@@ -28,8 +29,8 @@ func containsAddress(networks []netip.Prefix, addr netip.Addr) bool {
 	return slices.ContainsFunc(networks, func(p netip.Prefix) bool { return p.Contains(addr) })
 }
 
-// addressProblem refuses an address that a node must not be made to call. Without TLS only those are allowed that its
-// configuration allows besides the Internet.
+// addressProblem refuses an address that a node must not be made to call. Without TLS (plain) only those are allowed
+// that its configuration allows besides the Internet.
 func addressProblem(allowed []netip.Prefix, addr netip.Addr, plain bool) error {
 	addr = addr.Unmap().WithZone("")
 	switch {
@@ -44,6 +45,8 @@ func addressProblem(allowed []netip.Prefix, addr netip.Addr, plain bool) error {
 	return nil
 }
 
+// isSpecial reports whether an address belongs to no host on the Internet. An IPv4 address in IPv6 form must be
+// unmapped before: as it is, it counts as special.
 func isSpecial(addr netip.Addr) bool {
 	return addr.Is6() && !globalIPv6.Contains(addr) || containsAddress(specialNetworks, addr)
 }

@@ -33,6 +33,7 @@ type Outcome struct {
 	Why   string        // without secrets, for display; "" if Delivered
 }
 
+// judge returns how an answered attempt has ended. If body is not whole, the reason for a refusal may be missing in it.
 func (p *Poster) judge(s *Sink, m Message, answer *http.Response, body []byte, whole bool) Outcome {
 	code := answer.StatusCode
 	switch {
@@ -76,7 +77,7 @@ func isThereAlready(m Message, body []byte) bool {
 		strings.Contains(e.Message, m.ID)
 }
 
-// retryAfter reads a Retry-After header: seconds, or a date.
+// retryAfter reads a Retry-After header: seconds, or a date. It returns 0 for any other text, and at most retryMost.
 func retryAfter(text string, now time.Time) (after time.Duration) {
 	if seconds, err := strconv.ParseUint(strings.TrimSpace(text), 10, 31); err == nil {
 		after = time.Duration(seconds) * time.Second

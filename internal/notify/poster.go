@@ -20,7 +20,7 @@ import (
 // Timeout bounds one attempt, from the connection to the last byte read of the answer.
 const Timeout = 15 * time.Second
 
-// BodyMost bounds a body in bytes. Standard Webhooks allows more.
+// BodyMost bounds a body in bytes: it has fewer. Standard Webhooks allows more.
 const BodyMost = 20 << 10
 
 const (
@@ -46,8 +46,8 @@ type Config struct {
 type Message struct {
 	ID          string // never changes for an event: receivers count it once
 	ContentType string
-	Body        []byte
-	Retry       bool // it was sent before, and may have been accepted
+	Body        []byte // less than BodyMost bytes
+	Retry       bool   // it was sent before, and may have been accepted
 }
 
 // Poster sends messages. It may be used concurrently.
@@ -127,7 +127,8 @@ func (p *Poster) Close() {
 	p.plain.CloseIdleConnections()
 }
 
-// Post sends a message to a sink once. It returns within Config.Timeout.
+// Post sends a message to a sink once. It returns within Config.Timeout, and with End Broken if ctx ends before an
+// answer has come.
 func (p *Poster) Post(ctx context.Context, s *Sink, m Message) Outcome {
 	within, cancel := context.WithTimeout(ctx, p.config.Timeout)
 	defer cancel()

@@ -31,7 +31,7 @@ const (
 	AtOnce     = 32
 )
 
-// Delivery names one event on its way to one sink.
+// Delivery names one event on its way to one sink: the sink by its name, the event by its id.
 type Delivery struct{ Sink, Event string }
 
 // Waiting is a Delivery with the times that govern its attempts.
@@ -66,25 +66,26 @@ const (
 // no method blocks.
 type Schedule struct {
 	pace    Pace
-	waiting map[Delivery]*deliveryState
-	sinks   map[string]*sinkHealth
-	flying  int
+	waiting map[Delivery]*deliveryState // also those under way
+	sinks   map[string]*sinkHealth      // by name; those without deliveries are forgotten
+	flying  int                         // attempts under way, to all sinks
 }
 
+// deliveryState is a delivery of the last Sync, or one that was under way then.
 type deliveryState struct {
-	at       time.Time
-	until    time.Time
-	next     time.Time // not before
-	failures int
-	flying   bool
-	known    bool // seen by the Sync in progress
-	gone     bool // not in the last Sync, but under way then
+	at       time.Time // as in Waiting
+	until    time.Time // likewise
+	next     time.Time // not before; zero: at once
+	failures int       // since it was first seen here, or its sink was renewed; an attempt that Broken ended is none
+	flying   bool      // from Next to Ended: nothing removes it meanwhile
+	known    bool      // seen by the Sync in progress
+	gone     bool      // not in the last Sync, but under way then
 }
 
 // sinkHealth is the state of a sink.
 type sinkHealth struct {
-	flying   int
-	failures int       // in a row
+	flying   int       // attempts under way
+	failures int       // in a row, of any deliveries
 	next     time.Time // not before, for any delivery
 	why      string    // why the last attempt failed; "" if it did not
 }
@@ -154,6 +155,7 @@ func (s *Schedule) due(now time.Time) (all []Delivery) {
 	return all
 }
 
+// health returns the state of a sink, a new one if there is none.
 func (s *Schedule) health(sink string) *sinkHealth {
 	h := s.sinks[sink]
 	if h == nil {
@@ -163,7 +165,7 @@ func (s *Schedule) health(sink string) *sinkHealth {
 	return h
 }
 
-// one after a failure: the others wait for its outcome
+// atOnce returns how many attempts may be under way: one after a failure, and the others wait for its outcome.
 func (h *sinkHealth) atOnce() int {
 	if h.failures > 0 {
 		return 1
@@ -171,10 +173,12 @@ func (h *sinkHealth) atOnce() int {
 	return SinkAtOnce
 }
 
-// Retried reports whether a delivery has failed before: an earlier copy may have arrived.
+// Retried reports whether a delivery has failed before: an earlier copy may have arrived. The delivery must be waiting
+// or under way.
 func (s *Schedule) Retried(d Delivery) bool { return s.waiting[d].failures > 0 }
 
-// Ended records how an attempt ended, and returns the delivery's next step. chance is uniform in [0, 1).
+// Ended records how the attempt at a delivery that Next has returned ended, and returns the delivery's next step.
+// chance is uniform in [0, 1).
 func (s *Schedule) Ended(d Delivery, o Outcome, now time.Time, chance float64) Step {
 	w, h := s.waiting[d], s.health(d.Sink)
 	w.flying = false
@@ -213,7 +217,8 @@ func (s *Schedule) Renew(sink string) {
 	}
 }
 
-// grown doubles with each failure.
+// grown returns the wait after so many failures, at least one: first, doubled with each further failure, and most at
+// most.
 func grown(first, most time.Duration, failures int) time.Duration {
 	return min(first<<min(failures-1, 30), most)
 }

@@ -22,7 +22,7 @@ const secretBytes = 32
 type Secret struct {
 	Key  []byte // of a webhook: for HMAC-SHA256; otherwise the API key, as sent
 	Made int64  // in Unix microseconds
-	Ends int64  `json:",omitempty"` // likewise; 0 for the newest
+	Ends int64  `json:",omitempty"` // likewise: a replaced secret signs until then; 0 for the newest
 }
 
 // NewSecret draws a secret for signatures.

@@ -30,10 +30,10 @@ const Document = "sinks"
 // SinksMost bounds the sinks of a cluster, so that the document holds them.
 const SinksMost = 64
 
-// Sink is a destination of events.
+// Sink is a destination of events. As JSON it is part of a stored document: its fields keep their names.
 type Sink struct {
 	Name    string
-	Kind    string
+	Kind    string // Webhook, Stripe or CloudEvents
 	URL     string
 	Events  []string // kinds of events that it accepts, sorted
 	Secrets []Secret // the newest first; at least one, except for CloudEvents without an API key
@@ -62,7 +62,8 @@ const urlMost = 1024
 // keyMost bounds the API key of a sink.
 const keyMost = 512
 
-// Problem returns the first wrong field of a new sink and its problem, or two empty strings.
+// Problem returns the first wrong field of a new sink and its problem, or two empty strings. The field has its name in
+// the API.
 func (s *Sink) Problem() (field, problem string) {
 	if !sinkName.MatchString(s.Name) {
 		return "name", fmt.Sprintf("%q is not 1 to 64 letters, digits, dots, dashes and underscores", s.Name)
@@ -130,7 +131,8 @@ func (s *Sink) SecretsAt(now time.Time) []Secret {
 	})
 }
 
-// Rotate makes a secret the newest. The former one is used for overlap; earlier ones end.
+// Rotate makes a secret the newest. The former one is used for overlap; earlier ones end. It writes into Secrets, so
+// copies of the sink must not share that slice.
 func (s *Sink) Rotate(next Secret, overlap time.Duration, now time.Time) {
 	former := s.Secrets
 	s.Secrets = []Secret{next}

@@ -22,7 +22,7 @@ type Log struct {
 	logger *slog.Logger
 	slow   time.Duration
 	now    func() time.Time
-	lines  loglimit.Limit // by code; "ok": slow calls
+	lines  loglimit.Limit // by code; "ok" for slow calls
 }
 
 // New makes a log. Calls that take slow or longer are logged even if they succeeded; 0 disables that.

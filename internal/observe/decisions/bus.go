@@ -21,7 +21,7 @@ type Bus struct {
 // audience is the listeners.
 type audience struct {
 	readers []*Reader
-	kinds   uint8 // kinds wanted by some reader
+	kinds   uint8 // the bits of all kinds that some reader wants
 	log     *Log  // nil if there is none
 }
 
@@ -112,13 +112,15 @@ func (b *Bus) Put(e *Record, weight uint64) {
 	}
 }
 
-// Open makes a reader of the events that match a filter, which must not be changed any more. Close the reader.
+// Open makes a reader of the events that match a filter, which must not be changed any more. The caller must close the
+// reader.
 func (b *Bus) Open(f *Filter) *Reader {
 	r := &Reader{bus: b, filter: f, ready: make(chan struct{}, 1)}
 	b.change(func(readers []*Reader) []*Reader { return append(readers, r) })
 	return r
 }
 
+// change replaces the readers by what to makes of a copy of them.
 func (b *Bus) change(to func([]*Reader) []*Reader) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -9,9 +9,9 @@ import (
 )
 
 // Event is a call at its end, on any port: a procedure, a batch of a stream, a round of Redis commands, or a question
-// at a gate. The port makes it once, when the answer is made and before it is written, and passes it to its Listeners.
-// Each listener takes from it what it needs; methods make the costly parts (outcomes, reasons, ids) for the listeners
-// that ask.
+// at a gate. The port completes it once, when the answer is made (on the Redis port when the replies are written), and
+// passes it to its Listeners. Each listener takes from it what it needs; methods make the costly parts (outcomes,
+// reasons, ids) for the listeners that ask. An Event must not be copied after Ask, which makes slices of its own room.
 type Event struct {
 	// Method names the call in metrics, in the log of calls and in traces: "/stint.v1.LimitService/Check",
 	// "/gate/NAME", the name of Redis commands, or "pipeline" if a round has several.
@@ -21,7 +21,7 @@ type Event struct {
 	System, Protocol string
 	// Code is "ok" or the name of the error's code. Failure is the text of a failure of this node, or "".
 	Code, Failure string
-	// Caller is the name of the token or role; "" if none was required.
+	// Caller is the caller's name in the audit log, as in "token:web"; "" if no authentication was required.
 	Caller string
 	// Policy is the first policy that the call names, if Asked does not have it; "" if there is none, or it does not
 	// exist.
@@ -63,7 +63,7 @@ type Asked struct {
 	Span             shard.Trace // traces the requests; may be nil
 }
 
-// Questions returns Asked.
+// Questions returns Asked. If that is missing, it calls Lister first.
 func (e *Event) Questions() []Asked {
 	if e.Asked == nil && e.Lister != nil {
 		e.Asked = e.Lister()
@@ -110,7 +110,7 @@ func (a *Asked) counts(i int) bool {
 	return false
 }
 
-// Denied reports whether a request was denied, or would be.
+// Denied reports whether the i-th request was denied, or would be.
 func (a *Asked) Denied(i int) bool {
 	switch a.Requests[i].Op {
 	case shard.Check, shard.Peek, shard.Partial, shard.Reserve:

@@ -5,12 +5,13 @@ import (
 	"strings"
 )
 
-// Filter selects events; an empty field selects all.
+// Filter selects the events of one namespace that meet all conditions. An empty field is no condition, except for
+// Namespace, which must be equal.
 type Filter struct {
 	Namespace string   `json:"namespace"`
 	Policies  []string `json:"policies,omitempty"`
 	Kinds     []Kind   `json:"kinds,omitempty"`
-	Key       string   `json:"key,omitempty"`
+	Key       string   `json:"key,omitempty"` // as it was counted: a hash in a namespace that hashes its keys
 	KeyPrefix string   `json:"key_prefix,omitempty"`
 }
 
@@ -36,7 +37,7 @@ func (f *Filter) WantsEntry(e *Entry) bool {
 		strings.HasPrefix(e.Key, f.KeyPrefix)
 }
 
-// bits returns the kinds that the filter selects.
+// bits returns the bits of the kinds that the filter selects. A kind that only another release knows has none.
 func (f *Filter) bits() (all uint8) {
 	for _, k := range f.Kinds {
 		all |= k.bit()

@@ -22,6 +22,7 @@ const (
 	Change    Kind = "change"    // a key was changed by hand
 )
 
+// kinds are all kinds, each at the place of its bit: eight at most.
 var kinds = []Kind{Denied, Allowed, ShadowDenied, Settled, Threshold, Lockout, Change}
 
 // bit returns a bit for the kind, or 0 if this release does not know it.

@@ -44,7 +44,7 @@ type Output interface {
 }
 
 const (
-	logRing    = 8192
+	logRing    = 8192        // lines that wait for the goroutine
 	linesMost  = 256         // written at once
 	retryAfter = time.Second // between two attempts at an output that failed
 )
@@ -54,20 +54,20 @@ const (
 type Log struct {
 	config  LogConfig
 	sampler *sampler
-	queue   chan line
-	closing chan struct{}
-	ended   chan struct{}
-	closed  atomic.Bool
+	queue   chan line     // never closed: a decision may come after Close
+	closing chan struct{} // closed by Close
+	ended   chan struct{} // closed when the goroutine has ended
+	closed  atomic.Bool   // Close was called
 
 	// The goroutine owns the fields below.
-	lines   []byte
+	lines   []byte    // gathered, to be written at once; reused
 	pending int       // lines in them
 	failed  time.Time // when the output failed; zero if it works
 }
 
 type line struct {
-	event  *Record
-	weight uint64
+	event  *Record // shared with readers
+	weight uint64  // number of decisions that the line stands for
 }
 
 // NewLog makes a log and starts its writing goroutine. Close it.
@@ -82,6 +82,7 @@ func NewLog(config LogConfig) *Log {
 	return l
 }
 
+// put hands a record to the goroutine. It never waits: without room the line is lost.
 func (l *Log) put(e *Record, weight uint64) {
 	select {
 	case l.queue <- line{e, weight}:
@@ -105,6 +106,7 @@ func (l *Log) Close(within time.Duration) {
 	}
 }
 
+// run is the goroutine of the log. It alone uses the output.
 func (l *Log) run() {
 	defer close(l.ended)
 	if err := l.config.Out.Reopen(); err != nil {
@@ -126,7 +128,7 @@ func (l *Log) run() {
 	}
 }
 
-// gather writes a line and those that wait after it.
+// gather writes a line and those that wait after it, at most linesMost together.
 func (l *Log) gather(first line) {
 	l.lines, l.pending = l.lines[:0], 0
 	l.add(first)
@@ -136,6 +138,7 @@ func (l *Log) gather(first line) {
 	l.write()
 }
 
+// add gathers a line. It hides the keys in a copy of the record.
 func (l *Log) add(next line) {
 	e := *next.event
 	e.Weight = next.weight
@@ -156,6 +159,7 @@ func (l *Log) add(next line) {
 	l.pending++
 }
 
+// shown returns an entry as the log shows its key.
 func (l *Log) shown(namespace string, e Entry) Entry {
 	switch l.config.Keys {
 	case KeysPlain:

@@ -19,7 +19,7 @@ type FileConfig struct {
 type file struct {
 	config FileConfig
 	out    *os.File // nil if not open
-	size   int64
+	size   int64    // of out, as far as this process knows
 }
 
 // File makes the Output of a log file, readable by its owner alone. Nothing is opened before Reopen.
@@ -84,7 +84,8 @@ func (f *file) Write(lines []byte) (int, error) {
 	return n, err
 }
 
-// rotate begins another file.
+// rotate renames the files and opens another one. It goes on after a failure, so that a file is open if there can be
+// one.
 func (f *file) rotate() error {
 	err := f.Close()
 	if f.config.Files <= 1 {
@@ -119,6 +120,7 @@ func (f *file) Close() error {
 // To makes an Output of a writer, such as the standard output. It is not closed.
 func To(w io.Writer) Output { return writer{w} }
 
+// writer is the Output of To. Its Reopen mends nothing: the next Write tries again.
 type writer struct{ io.Writer }
 
 func (writer) Reopen() error { return nil }

@@ -6,7 +6,7 @@ import (
 	"github.com/stint-io/stint/shard"
 )
 
-// Inline is the policy name, for everyone but the caller, of limits that came with a request: a caller may name them
+// Inline stands for the policy of limits that came with a request, in all places but the answer: a caller may name them
 // freely.
 const Inline = "inline"
 

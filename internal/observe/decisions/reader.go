@@ -16,8 +16,8 @@ type Reader struct {
 
 	mu     sync.Mutex // guards the fields below
 	events []*Record  // a ring once it is full
-	oldest int
-	missed uint64
+	oldest int        // place of the oldest event in a full ring, else 0
+	missed uint64     // since the last Take
 }
 
 // Push adds an event. In a full ring it replaces the oldest one.
@@ -34,7 +34,7 @@ func (r *Reader) Push(e *Record) {
 	r.Wake()
 }
 
-// Miss adds to the number of missed events.
+// Miss adds to the number of missed events. It does not wake the reader.
 func (r *Reader) Miss(n uint64) {
 	r.mu.Lock()
 	r.missed += n

@@ -11,16 +11,16 @@ import (
 
 // Entry is one key of a decision.
 type Entry struct {
-	Policy  string `json:"policy"` // "inline" if the limits came with the request
-	Tier    string `json:"tier,omitempty"`
-	Key     string `json:"key,omitempty"`
+	Policy  string `json:"policy"`             // "inline" if the limits came with the request
+	Tier    string `json:"tier,omitempty"`     // as named by the request
+	Key     string `json:"key,omitempty"`      // as it was counted
 	KeyHash string `json:"key_hash,omitempty"` // instead of Key, in a log that hides keys
 	Cost    uint64 `json:"cost"`
 }
 
 // Record is one decision, or another event of a key, for readers and the decision log. It is not changed after Bus.Put.
 type Record struct {
-	At        time.Time `json:"at"` // shard time
+	At        time.Time `json:"at"` // shard time; that of this node's clock if no shard has decided
 	Kind      Kind      `json:"kind"`
 	Outcome   string    `json:"outcome"` // as in the metric stint_decisions_total
 	Namespace string    `json:"namespace"`
@@ -34,15 +34,15 @@ type Record struct {
 	RetryAfterUS   int64    `json:"retry_after_us,omitempty"` // 0 for no wait, or one that does not end
 	ShadowDenied   bool     `json:"shadow,omitempty"`
 	Replayed       bool     `json:"replayed,omitempty"`
-	Cached         bool     `json:"cached,omitempty"`
+	Cached         bool     `json:"cached,omitempty"` // an earlier denial, repeated without asking the owner
 	Shard          uint32   `json:"shard"`
 	Epoch          uint64   `json:"epoch"`
 	Seq            uint64   `json:"seq"`
-	DecisionID     string   `json:"decision_id,omitempty"`
-	Node           string   `json:"node"`
-	Token          string   `json:"token,omitempty"`
-	Protocol       string   `json:"protocol"`
-	DurationMicros int64    `json:"duration_us"`
+	DecisionID     string   `json:"decision_id,omitempty"` // never that of a hold, which is for its caller alone
+	Node           string   `json:"node"`                  // the one that answered, or that owns a changed key
+	Token          string   `json:"token,omitempty"`       // Event.Caller
+	Protocol       string   `json:"protocol"`              // Event.Protocol; empty for a change
+	DurationMicros int64    `json:"duration_us"`           // of the whole call
 	TraceID        string   `json:"trace_id,omitempty"`
 	Weight         uint64   `json:"weight"` // of a line in a log; 1 for readers
 
@@ -53,7 +53,7 @@ type Record struct {
 // waitMax is the longest wait that JSON can express: about 10,000 years.
 const waitMax limit.Span = 315_576_000_000 * 1_000_000
 
-// record makes the record of a decision.
+// record makes the record of the decision on the i-th request.
 func (e *Event) record(node string, a *Asked, i int) *Record {
 	r, d := &a.Requests[i], &a.Results[i].Decision
 	main := mainEntry(r, d)

@@ -16,8 +16,8 @@ type sampler struct {
 	random func() uint64
 	now    func() time.Time
 
-	mu      sync.Mutex // guards the fields below
-	second  int64
+	mu      sync.Mutex                 // guards the fields below
+	second  int64                      // that denials are of, in Unix seconds
 	denials map[string]*denialSampling // by policy, in this second
 }
 
@@ -59,7 +59,7 @@ func (s *sampler) weight(kind Kind, policy string) uint64 {
 	return drawn
 }
 
-// chance returns n with a probability of 1/n, else 0.
+// chance returns n with a probability of 1/n, else 0. For 0 it returns 0.
 func (s *sampler) chance(n uint64) uint64 {
 	if n > 1 && s.random()%n != 0 {
 		return 0

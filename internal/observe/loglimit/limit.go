@@ -8,13 +8,14 @@ import (
 // subjectsMax bounds the memory. Beyond it, new subjects share the lines of one.
 const subjectsMax = 4096
 
-// Limit allows Most lines about each subject in Per. It may be used concurrently; its fields must not change.
+// Limit allows Most lines about each subject in Per. It may be used concurrently; its fields must not change. The zero
+// value allows none.
 type Limit struct {
 	Most int
-	Per  time.Duration
+	Per  time.Duration // from the first line on; it is over, too, when the clock was set back by as much
 
 	mu       sync.Mutex
-	subjects map[string]*lines // guarded by mu
+	subjects map[string]*lines // guarded by mu; "" is also the subject of all those without room
 }
 
 // lines counts the lines about one subject.

@@ -23,10 +23,10 @@ type denial struct{ namespace, policy, limit string }
 type denials struct {
 	vec *prometheus.CounterVec
 
-	mu         sync.RWMutex // guards the fields below
-	known      map[denial]prometheus.Counter
-	namespaces map[string]bool
-	limits     map[denial]bool // without a namespace
+	mu         sync.RWMutex                  // guards the fields below
+	known      map[denial]prometheus.Counter // by the names of the series, so not by those that became "other"
+	namespaces map[string]bool               // that have series of their own, and "other"
+	limits     map[denial]bool               // likewise, without a namespace
 }
 
 func newDenials(vec *prometheus.CounterVec) *denials {
@@ -34,6 +34,7 @@ func newDenials(vec *prometheus.CounterVec) *denials {
 		limits: make(map[denial]bool)}
 }
 
+// of returns the counter of a denial. It takes the exclusive lock for new names, and for those counted as "other".
 func (d *denials) of(by denial) prometheus.Counter {
 	d.mu.RLock()
 	child, ok := d.known[by]

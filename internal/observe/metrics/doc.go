@@ -104,8 +104,8 @@
 // that asks for them. A scraper that asks for OpenMetrics gets exemplars too: the buckets of
 // stint_request_duration_seconds and stint_redis_round_duration_seconds have the trace_id of a traced call.
 //
-// All methods may be called concurrently. A method finds its series without a lock; the first use of a label makes the
-// series. Labels must come from bounded sets: policies of the configuration, shards, procedures, codes.
+// All methods may be called concurrently. A method finds its series under a read lock; the first use of a label makes
+// the series. Labels must come from bounded sets: policies of the configuration, shards, procedures, codes.
 //
 // Ids such as R22 name rules of docs/rules.md.
 package metrics

@@ -12,7 +12,7 @@ type events struct {
 	failing, waiting, dead                   *prometheus.GaugeVec
 
 	mu   sync.Mutex
-	ever map[uint32]uint64 // events of a shard that were ever lost; guarded by mu
+	ever map[uint32]uint64 // by shard: events that were ever lost, as known here; guarded by mu
 }
 
 func (f factory) events() *events {
@@ -61,7 +61,8 @@ func (m *Metrics) EventsWaiting(shard uint32, waiting, dead uint64) {
 	m.events.dead.WithLabelValues(shardLabel(shard)).Set(float64(dead))
 }
 
-// EventsLost sets how many events of a shard were ever lost.
+// EventsLost sets how many events of a shard were ever lost. A smaller number than before changes nothing: the copy of
+// the shard that it comes from may be behind.
 func (m *Metrics) EventsLost(shard uint32, ever uint64) {
 	e := m.events
 	e.mu.Lock()

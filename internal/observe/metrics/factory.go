@@ -8,7 +8,7 @@ import (
 	"github.com/stint-io/stint/internal/observe/top"
 )
 
-// factory makes families of series and registers them.
+// factory makes families of series and registers them. It panics if a name is taken.
 type factory struct{ registry *prometheus.Registry }
 
 // durationBuckets are those of top.Traffic, in seconds.

@@ -12,7 +12,7 @@ type Health struct {
 	ShardsUnowned int       // shards without an owner that this node has heard of
 	DiskLow       bool      // requests are refused for lack of room on the disk
 	DiskFree      uint64    // bytes for the data directory; 0 if not known
-	RecordsMost   uint64    // bytes that the records of all replicas here may take; likewise
+	RecordsMost   uint64    // bytes that the records of all replicas here may take; 0 if not known
 	Convicted     int       // replicas here with records found wrong within the last day
 	Distrusted    time.Time // when a process of this node last ended itself because its disk could not be trusted
 	LastBackup    time.Time
@@ -23,12 +23,12 @@ type Health struct {
 	// ClockAhead is how far the machine's clock is ahead of the median of the other nodes' clocks, if ClockKnown.
 	ClockAhead time.Duration
 	ClockKnown bool
-	TopBytes   int
+	TopBytes   int // memory of the keys that stand out (package top)
 	// WantedShards are to share all slots; 0: not known, and so are the others.
 	WantedShards uint32
 	Slots        map[uint32]int // by shard
 	SlotsToMove  int            // until the wanted shards have equally many
-	SlotsMoving  int
+	SlotsMoving  int            // part of SlotsToMove
 	// Replicas are the copies of shards here.
 	Replicas      map[uint32]Replica
 	ShardsStopped int // shards whose copy here decides nothing, because its records cannot be trusted
@@ -36,7 +36,7 @@ type Health struct {
 	// grow.
 	HopRequests, HopFrames uint64
 	DenialsKept            int // denials that the node may repeat without asking again
-	LeasesHeld             int
+	LeasesHeld             int // leases from which this node answers
 	Edges                  int // that are connected
 }
 

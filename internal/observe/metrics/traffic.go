@@ -14,11 +14,11 @@ import (
 type Traffic struct {
 	// Since the last Sample that ended a period.
 	admitted, denied atomic.Uint64
-	took             [top.TookBuckets + 1]atomic.Uint64
+	took             [top.TookBuckets + 1]atomic.Uint64 // calls by top.TookPlace
 
-	mu      sync.Mutex // guards the fields below
-	start   int64      // of the period under way; 0 before the first Sample
-	periods []top.Traffic
+	mu      sync.Mutex    // guards the fields below
+	start   int64         // of the period under way, in Unix seconds; 0 before the first Sample
+	periods []top.Traffic // ended, the oldest first; at most top.TrafficKept
 }
 
 // count counts the decisions and the duration of a call. Settlements and answers repeated for an id do not count.
@@ -34,9 +34,11 @@ func (t *Traffic) count(e *decisions.Event) {
 	t.took[top.TookPlace(e.Took)].Add(1)
 }
 
+// admissions are the outcomes of decisions that let a request pass.
 var admissions = []string{"allowed", "allowed_leased", "counted", "reserved", "shadow_denied"}
 
-// Sample ends the period of top.TrafficSeconds that was under way, if it is over. Call it several times in a period.
+// Sample ends the period of top.TrafficSeconds that was under way, if it is over. Call it several times in a period:
+// answers between the end of a period and the next Sample count in it, too.
 func (t *Traffic) Sample(now time.Time) {
 	start := now.Unix() / top.TrafficSeconds * top.TrafficSeconds
 	t.mu.Lock()

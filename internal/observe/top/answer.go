@@ -10,8 +10,8 @@ type Answer struct {
 // Policy is one policy with its busiest keys, in the order of the query.
 type Policy struct {
 	Name   string
-	Since  int64 // start of the counts, in microseconds since the Unix epoch
-	Totals [measures]uint64
+	Since  int64            // start of the counts, in microseconds since the Unix epoch; the latest of all shards
+	Totals [measures]uint64 // by Measure; of all keys, or of the listed ones if the policy shares a table
 	Keys   []Key
 }
 

@@ -9,12 +9,12 @@ import (
 type Board struct {
 	budget *Budget
 	since  int64 // start of a new table's counts, in microseconds since the Unix epoch
-	now    int64 // of the batch being added
+	now    int64 // of the batch being added; it never goes back
 	tables map[name]*Table
 
-	newest      name // the name of newestTable; most entries of a batch have the same policy
-	newestTable *Table
-	key         []byte // reused
+	newest      name   // the name of newestTable; most entries of a batch have the same policy
+	newestTable *Table // nil: look into tables
+	key         []byte // of the entry being added; reused
 }
 
 type name struct{ namespace, policy string }
@@ -70,7 +70,8 @@ func (b *Board) count(n name, t *Table, denied bool, units uint64) {
 	}
 }
 
-// of returns a table, or nil if there is no room for it within the first bytes of the budget.
+// of returns a table, and makes it if there is none; nil if there is no room for it within the first bytes of the
+// budget.
 func (b *Board) of(n name, within int64) *Table {
 	t := b.tables[n]
 	if t == nil && b.budget.take(tableSize, within) {
@@ -128,12 +129,13 @@ func (b *Board) Read(q *Query, now int64) (parts []Part) {
 
 // Part is the windows of one table, read from a Board. Collect turns parts into Counts, outside the owner's time.
 type Part struct {
-	policy  string // "" of the shared table, with keys that begin with namespaces and policies
-	since   int64
-	windows []*window
+	policy  string    // "" of the shared table, with keys that begin with namespaces and policies
+	since   int64     // as in List
+	windows []*window // disjoint; immutable
 }
 
-// nameIn splits the key of a shared table.
+// nameIn splits the key of a shared table: namespace, policy and key, with a zero byte between. None of the first two
+// has one.
 func nameIn(key string) (n name, rest string) {
 	namespace, after, _ := strings.Cut(key, "\x00")
 	policy, rest, _ := strings.Cut(after, "\x00")

@@ -8,8 +8,8 @@ import (
 // Budget bounds the memory of all boards of a node, in bytes. It may be used concurrently.
 type Budget struct {
 	most int64
-	used atomic.Int64
-	seed maphash.Seed
+	used atomic.Int64 // for a moment more than most, while take fails
+	seed maphash.Seed // of the hashes of keys on all boards
 }
 
 // NewBudget makes a budget of so many bytes; 0 means 32 MiB.

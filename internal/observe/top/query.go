@@ -23,6 +23,7 @@ func (q *Query) Known() bool {
 	return q.Order < measures && q.Span <= Hour && q.Count > 0 && q.Count <= CountMax
 }
 
+// wants reports whether the query asks about a policy.
 func (q *Query) wants(namespace, policy string) bool {
 	return namespace == q.Namespace && (len(q.Policies) == 0 || slices.Contains(q.Policies, policy))
 }

@@ -15,8 +15,8 @@ const (
 // Sketch is Space-Saving (Metwally, Agrawal and El Abbadi 2005) with weights. A new key replaces one with the smallest
 // count and inherits that count as its error. The zero value is empty.
 type Sketch struct {
-	total  uint64 // sum of all added counts
-	used   int
+	total  uint64             // sum of all added counts
+	used   int                // slots that have a key: the first ones
 	counts [sketchKeys]uint64 // by slot
 	slots  [sketchKeys]slot
 	table  [hashSlots]uint8 // slot + 1, by hash with linear probing; 0 if free
@@ -26,10 +26,11 @@ type Sketch struct {
 	cursor int
 }
 
+// slot is a key that is counted.
 type slot struct {
 	hash uint64
-	err  uint64
-	key  []byte // reused by the next key
+	err  uint64 // part of the count that may be of other keys
+	key  []byte // its memory is reused by the next key
 }
 
 // Add counts n, which is more than 0, for a key with its hash. It keeps a copy of the key, and returns by how many
@@ -71,7 +72,7 @@ func (s *Sketch) smallest() int {
 	return s.cursor
 }
 
-// set gives the slot to a key.
+// set gives the slot to a copy of a key, and returns by how many bytes its memory has grown.
 func (at *slot) set(hash uint64, key []byte, err uint64) (grown int) {
 	before := cap(at.key)
 	if before < len(key) {
@@ -82,7 +83,8 @@ func (at *slot) set(hash uint64, key []byte, err uint64) (grown int) {
 	return cap(at.key) - before
 }
 
-// find returns the table's position of a key, or where it would be.
+// find returns the table's position of a key, or where it would be. The table is never full: it has twice as many
+// positions as there are slots.
 func (s *Sketch) find(hash uint64, key []byte) (at int, found bool) {
 	for at = int(hash % hashSlots); s.table[at] != 0; at = (at + 1) % hashSlots {
 		if i := s.table[at] - 1; s.slots[i].hash == hash && bytes.Equal(s.slots[i].key, key) {

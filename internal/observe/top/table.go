@@ -13,14 +13,14 @@ const (
 
 // Table counts the keys of one policy of a namespace.
 type Table struct {
-	since int64 // start of the counts, in microseconds since the Unix epoch
-	start int64 // of the live window
-	used  bool  // something was added to the live window
-	live  [measures]Sketch
+	since int64            // start of the counts, in microseconds since the Unix epoch
+	start int64            // of the live window
+	used  bool             // something was added to the live window
+	live  [measures]Sketch // by Measure
 
-	tens, minutes, tenMinutes ring
+	tens, minutes, tenMinutes ring // ended windows by length; each longer one is merged from shorter ones
 
-	size int // bytes
+	size int // bytes, as taken from the Budget
 }
 
 // tableSize estimates the memory of an empty Table in bytes: three sketches and their overhead.
@@ -86,6 +86,7 @@ func (t *Table) fold(now int64, from, to *ring) {
 	t.keep(to, w)
 }
 
+// keep adds an ended window to a ring, from which the oldest may drop out, and adjusts the size.
 func (t *Table) keep(in *ring, w *window) {
 	t.size += w.size()
 	if dropped := in.add(w); dropped != nil {

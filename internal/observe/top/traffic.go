@@ -64,6 +64,7 @@ func joinTraffic(nodes []Counts) []Traffic {
 	return slices.SortedFunc(maps.Values(joined), func(a, b Traffic) int { return cmp.Compare(a.Start, b.Start) })
 }
 
+// plus adds what another node answered in the same time. It changes neither: Took is new.
 func (t Traffic) plus(more *Traffic) Traffic {
 	t.Start = more.Start
 	t.Admitted += more.Admitted

@@ -11,10 +11,10 @@ const (
 	hour       = 60 * minute
 )
 
-// window is a window that has ended.
+// window is a window that has ended, or what the live one has when it is read. It is immutable.
 type window struct {
-	start int64 // microseconds since the Unix epoch
-	of    [measures]Summary
+	start int64             // microseconds since the Unix epoch
+	of    [measures]Summary // by Measure
 }
 
 func (w *window) size() (n int) {
@@ -24,6 +24,7 @@ func (w *window) size() (n int) {
 	return n
 }
 
+// merged adds up the windows of different times, for one measure.
 func merged(parts []*window, m int) Summary {
 	sums := make([]Summary, len(parts))
 	for i, w := range parts {
@@ -35,7 +36,7 @@ func merged(parts []*window, m int) Summary {
 // ring has the newest windows of one length, the oldest first.
 type ring struct {
 	length  int64 // microseconds
-	most    int
+	most    int   // windows that are kept
 	windows []*window
 }
 
@@ -48,7 +49,7 @@ func (r *ring) add(w *window) (dropped *window) {
 	return dropped
 }
 
-// from lists the windows that start at an instant or later, the oldest first.
+// from lists the windows that start at an instant or later, the oldest first. The list is good until the next add.
 func (r *ring) from(start int64) []*window {
 	if i := slices.IndexFunc(r.windows, func(w *window) bool { return w.start >= start }); i >= 0 {
 		return r.windows[i:]

@@ -19,7 +19,7 @@ type Call struct {
 	tracer *Tracer               // nil if it is never traced
 	remote oteltrace.SpanContext // the caller's span; if not valid, the call is a root
 	span   oteltrace.Span        // nil if the root was not sampled; it still may be if it is denied
-	checks int
+	checks int                   // begun so far
 }
 
 // Incoming begins a call with these traceparent headers. Several headers count as none.
@@ -52,6 +52,7 @@ func (c *Call) Batch() (batch Call) {
 	return batch
 }
 
+// begin begins the span of the call. Without it the call is not traced.
 func (c *Call) begin(at time.Time) {
 	c.span = c.tracer.start(c.remote, "call", oteltrace.SpanKindServer, at)
 }
@@ -77,13 +78,15 @@ func (c *Call) Check() shard.Trace {
 	return c.check(c.tracer.config.Now())
 }
 
+// check begins the span of a check of a call that has a span.
 func (c *Call) check(at time.Time) *check {
 	c.checks++
 	span := c.tracer.start(c.span.SpanContext(), "ratelimit.check", oteltrace.SpanKindInternal, at)
 	return &check{tracer: c.tracer, span: span}
 }
 
-// Ended implements decisions.Listener: it ends the spans of a call, and sets the event's TraceID.
+// Ended implements decisions.Listener: it ends the spans of a call, and sets the event's TraceID, for the listeners
+// after it.
 func (t *Tracer) Ended(e *decisions.Event) {
 	c, _ := e.Span.(*Call)
 	if t == nil || c == nil || c.tracer == nil {

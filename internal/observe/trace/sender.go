@@ -17,8 +17,8 @@ type sender struct {
 	exporter sdktrace.SpanExporter
 	batches  sdktrace.SpanProcessor // its goroutine ends with close
 	waiting  atomic.Int64           // spans that have ended, and are neither exported nor dropped
-	closed   atomic.Bool
-	sending  context.Context // ends when there is no time left for sending
+	closed   atomic.Bool            // close was called: further spans are dropped
+	sending  context.Context        // ends when there is no time left for sending
 	cancel   context.CancelFunc
 	lines    loglimit.Limit // of the log, about a collector that takes nothing
 }

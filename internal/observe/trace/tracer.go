@@ -28,7 +28,7 @@ type Config struct {
 	// Roots is the share of traced calls among those without a traceparent, 0 to 1; Denials is that among denied calls
 	// of the rest.
 	Roots, Denials float64
-	Node, Version  string // of this node
+	Node, Version  string // this node's id, and the version of the program
 	// HideKey returns the keyed hash of a key; ok is false as long as there is no secret.
 	HideKey func(namespace, key string) (hash string, ok bool)
 	// Dial connects to the collector; nil means TCP.
@@ -54,7 +54,7 @@ const (
 // Tracer traces calls: it is the listener that ends their spans. Start makes one; nil is off.
 type Tracer struct {
 	config Config
-	spans  oteltrace.Tracer
+	spans  oteltrace.Tracer // makes all spans; each goes to sender when it ends
 	sender *sender
 }
 
@@ -72,7 +72,7 @@ func Problem(endpoint string) string {
 	return ""
 }
 
-// Start starts a tracer. Close must be called.
+// Start starts a tracer. Close must be called. A collector that is not there is no error: spans are dropped then.
 func Start(config Config) (*Tracer, error) {
 	if problem := Problem(config.Endpoint); problem != "" {
 		return nil, errors.New("the collector of traces " + problem)
@@ -117,7 +117,7 @@ func (t *Tracer) Close(ctx context.Context) {
 	}
 }
 
-// chosen draws at random.
+// chosen draws at random: true for this share of calls.
 func chosen(share float64) bool { return rand.Float64() < share }
 
 // start begins a span below a parent; if the parent is not valid, it is the root of a new trace.
