@@ -23,7 +23,7 @@ func (s clusterService) backup(ctx context.Context, c *backupCall, send func(*st
 		return err
 	}
 	if s.cluster == nil {
-		return errNoCluster
+		return &shard.Error{Code: shard.NotBuilt, Message: "an edge keeps no shard: ask a node"}
 	}
 	id, err := shardNamed(c.message.Shard)
 	if err != nil {

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"testing"
 
+	"connectrpc.com/connect"
+
 	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
 	"github.com/stint-io/stint/api/gen/stint/v1/stintv1connect"
 	"github.com/stint-io/stint/shard"
@@ -46,4 +48,13 @@ func TestAChangePassedOnEndsTheLeasesOfItsKey(t *testing.T) {
 	passOn[stintv1.LeaseRequest, stintv1.LeaseResponse](d, stintv1connect.LimitServiceLeaseProcedure)(ctx,
 		&stintv1.LeaseRequest{Policy: "p", Key: "k", Returned: 1})
 	expect("Lease")
+}
+
+// An edge has nothing to send, and says so: waiting does not help.
+func TestAnEdgeSendsNoBackup(t *testing.T) {
+	c := &backupCall{}
+	err := clusterService{}.backup(t.Context(), c, nil)
+	if got := codeOf(err); got != connect.CodeUnimplemented || err.Error() != "an edge keeps no shard: ask a node" {
+		t.Errorf("%v: %v", got, err)
+	}
 }

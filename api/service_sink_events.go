@@ -54,11 +54,15 @@ func (s sinkService) listEvents(
 	if _, known := eventLists[f.state]; !known && f.state != "" {
 		return nil, shard.Invalidf("state", "%q is neither waiting nor dead", f.state)
 	}
+	shards := shard.ID(s.Shards())
+	if shards == 0 {
+		return nil, errNoCluster
+	}
 	response := &stintv1.ListEventsResponse{}
 	var all []listedEvent
 	wanted := f.count
 	f.count++ // one more shows that there are more
-	for id := range shard.ID(s.Shards()) {
+	for id := range shards {
 		some, err := s.eventsOn(ctx, id, &f)
 		if err != nil {
 			response.Missing = append(response.Missing, id.String())
@@ -170,8 +174,12 @@ func (s sinkService) eventsIn(
 
 func (s sinkService) replayEvents(ctx context.Context, who string, m *stintv1.ReplayEventsRequest) (
 	*stintv1.ReplayEventsResponse, error) {
+	shards := shard.ID(s.Shards())
+	if shards == 0 {
+		return nil, errNoCluster
+	}
 	response := &stintv1.ReplayEventsResponse{}
-	for id := range shard.ID(s.Shards()) {
+	for id := range shards {
 		done, err := s.replayOn(ctx, id, m, &shard.Adjustment{Actor: who, Note: m.Note})
 		response.Replayed += done
 		if err != nil {
