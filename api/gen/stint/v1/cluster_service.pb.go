@@ -73,7 +73,7 @@ type StatusResponse struct {
 	PoliciesVersion uint64 `protobuf:"varint,4,opt,name=policies_version,json=policiesVersion,proto3" json:"policies_version,omitempty"`
 	// Version of the table of nodes and replicas.
 	TableVersion uint64 `protobuf:"varint,5,opt,name=table_version,json=tableVersion,proto3" json:"table_version,omitempty"`
-	// Changes of replicas, and of the cluster key, that are under way, in words.
+	// Changes of replicas, of the cluster key and of slots that are under way, in words.
 	Moves []string `protobuf:"bytes,6,rep,name=moves,proto3" json:"moves,omitempty"`
 	// What is wrong, in words. Empty: the cluster is healthy.
 	Problems []string `protobuf:"bytes,7,rep,name=problems,proto3" json:"problems,omitempty"`
@@ -307,7 +307,7 @@ type Node struct {
 	Zone string `protobuf:"bytes,3,opt,name=zone,proto3" json:"zone,omitempty"`
 	// Release of the node's binary.
 	Version string `protobuf:"bytes,4,opt,name=version,proto3" json:"version,omitempty"`
-	// The other nodes hear from it.
+	// The node that answers hears from it.
 	Alive bool `protobuf:"varint,5,opt,name=alive,proto3" json:"alive,omitempty"`
 	// The node is handing its shards over, or has done so.
 	Draining bool `protobuf:"varint,6,opt,name=draining,proto3" json:"draining,omitempty"`
@@ -511,7 +511,7 @@ type Machine struct {
 	LogWriteSlowest *durationpb.Duration `protobuf:"bytes,4,opt,name=log_write_slowest,json=logWriteSlowest,proto3" json:"log_write_slowest,omitempty"`
 	// Bytes of memory that the process has.
 	Memory uint64 `protobuf:"varint,5,opt,name=memory,proto3" json:"memory,omitempty"`
-	// Bytes that it may have: GOMEMLIMIT, else what its container or machine has.
+	// Bytes that it may have: GOMEMLIMIT, else nine tenths of what its container or machine has.
 	MemoryLimit uint64 `protobuf:"varint,6,opt,name=memory_limit,json=memoryLimit,proto3" json:"memory_limit,omitempty"`
 	// Bytes of the records of all replicas of the node.
 	RecordBytes uint64 `protobuf:"varint,7,opt,name=record_bytes,json=recordBytes,proto3" json:"record_bytes,omitempty"`

@@ -1385,7 +1385,7 @@ type SettleRequest_Extend struct {
 }
 
 type SettleRequest_Success struct {
-	// Cancel, and clear the failure counters and the lockout ladder.
+	// Cancel, and clear the failure counters and the lockout ladder; with step_down, only one step of the ladder.
 	Success *Success `protobuf:"bytes,6,opt,name=success,proto3,oneof"`
 }
 

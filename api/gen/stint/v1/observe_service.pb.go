@@ -895,8 +895,8 @@ func (x *BegunLockout) GetBlockedUntil() *timestamppb.Timestamp {
 // of the first limit that denied, else of the first entry.
 type WatchedDecision struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// As in stint_decisions_total: "allowed", "denied", "locked_out", "denied_cached", "shadow_denied", "counted", "reserved",
-	// "replayed", or the effect of a settlement.
+	// As in stint_decisions_total: "allowed", "allowed_leased", "denied", "locked_out", "challenged", "denied_cached",
+	// "shadow_denied", "counted", "reserved", "replayed", or the effect of a settlement.
 	Outcome string `protobuf:"bytes,1,opt,name=outcome,proto3" json:"outcome,omitempty"`
 	// The answer.
 	Allowed bool `protobuf:"varint,2,opt,name=allowed,proto3" json:"allowed,omitempty"`
@@ -1277,7 +1277,7 @@ func (x *AuditRequest) GetCursor() string {
 // AuditResponse lists changes.
 type AuditResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Newest first. Each shard keeps its newest 1,024 changes.
+	// Newest first. Each shard keeps 1,024 changes: above that, the oldest change of the actor with most of them goes.
 	Records []*AuditRecord `protobuf:"bytes,1,rep,name=records,proto3" json:"records,omitempty"`
 	// For the next request. Absent: there are no older changes.
 	NextCursor    string `protobuf:"bytes,2,opt,name=next_cursor,json=nextCursor,proto3" json:"next_cursor,omitempty"`
@@ -1702,8 +1702,9 @@ type AuditRecord struct {
 	Key string `protobuf:"bytes,5,opt,name=key,proto3" json:"key,omitempty"`
 	// Name of the limit. Absent: all limits of the policy.
 	Limit string `protobuf:"bytes,6,opt,name=limit,proto3" json:"limit,omitempty"`
-	// The action: "reset", "set", "add", "block", "unblock", "put_override", "delete_override" or "correct"; or "apply" for
-	// policies and "replay" for dead letters, in a record without a policy and a key.
+	// The action: "reset", "set", "add", "block", "unblock", "put_override", "delete_override", "correct" or "forget". In a
+	// record without a policy and a key: "apply" for policies, "replay" for dead letters, "restore" for a cluster that was made of a
+	// backup, and changes of tokens and sealing secrets, such as "token revoke". "unreadable": a newer version has written the record.
 	Deed string `protobuf:"bytes,7,opt,name=deed,proto3" json:"deed,omitempty"`
 	// The state before, in words.
 	Before string `protobuf:"bytes,8,opt,name=before,proto3" json:"before,omitempty"`

@@ -35,7 +35,7 @@ type Grant struct {
 	// Tiers that a request may name. "*" stands for all that limit; one that lifts a limit must be named.
 	Tiers []string `protobuf:"bytes,4,rep,name=tiers,proto3" json:"tiers,omitempty"`
 	// check, settle, read, adjust, override, policies, observe, observe-keys, usage, cluster, backup, tokens, inline, sinks,
-	// correct, edge; or admin alone, which is everything.
+	// correct, edge, lease; or admin alone, which is everything.
 	Ops           []string `protobuf:"bytes,5,rep,name=ops,proto3" json:"ops,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
