@@ -10,6 +10,7 @@ import (
 
 	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
 	"github.com/stint-io/stint/api/gen/stint/v1/stintv1connect"
+	"github.com/stint-io/stint/internal/testing/await"
 )
 
 // countingNode counts like the cluster it stands for, whose answers all its nodes share.
@@ -40,7 +41,7 @@ func (n countingNode) Check(_ context.Context, r *connect.Request[stintv1.CheckR
 // A node may have counted a request whose answer was late. The others do not count it again, and nothing is miscounted.
 func TestALateAnswerIsNoWrongCount(t *testing.T) {
 	answers, used := make(map[string]*stintv1.Decision), uint64(0)
-	d := &doctor{Config: Config{Timeout: time.Minute}}
+	d := &doctor{Config: Config{Timeout: await.Patience}}
 	for _, late := range []bool{false, true, false} {
 		d.Nodes = append(d.Nodes, Node{Name: "node", Limits: countingNode{answers: answers, used: &used, late: late}})
 	}
