@@ -4,8 +4,8 @@
 //
 //	go test -tags chaos ./internal/testing/chaos
 //
-// With the additional build tag "upgrade", a cluster is upgraded node by node to a level that only a build with the tag
-// "nextlevel" knows: `make upgrade`.
+// With the additional build tag "nextlevel", a cluster is upgraded node by node to a level that only a build with this
+// tag knows: `make upgrade`.
 //
 // With the additional build tag "browser", an operator at a real Chromium uses the dashboard: `make dashboard`.
 //

@@ -7,7 +7,6 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"github.com/stint-io/stint/internal/testing/testcluster"
 	"math/rand/v2"
 	"net"
 	"net/http"
@@ -18,6 +17,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/stint-io/stint/internal/testing/testcluster"
 )
 
 // The memory of the flooded nodes, the part of it for records, and the duration of the flood.

@@ -44,9 +44,7 @@ func killWhile(t *testing.T, s *testcluster.Cluster, kills int, random *rand.Ran
 func TestLimitAdmitsExactlyNThroughKills(t *testing.T) {
 	const quota, kills = 5000, 20
 	s := newServer(t, policies(quota))
-	seed := uint64(time.Now().UnixNano())
-	t.Logf("seed %d", seed)
-	random := rand.New(rand.NewPCG(seed, 1))
+	random := rand.New(rand.NewPCG(seed(t), 1))
 
 	var admissions, denials, asked atomic.Int64
 	var killsDone atomic.Bool
@@ -111,9 +109,7 @@ func askUntilKnown(t *testing.T, c *client, key, id string, asked *atomic.Int64)
 func TestNothingAcknowledgedIsForgotten(t *testing.T) {
 	const quota, keys, kills = 100_000, 8, 50
 	s := newServer(t, policies(quota))
-	seed := uint64(time.Now().UnixNano())
-	t.Logf("seed %d", seed)
-	random := rand.New(rand.NewPCG(seed, 2))
+	random := rand.New(rand.NewPCG(seed(t), 2))
 
 	var acknowledged, unknowns [keys]atomic.Int64
 	stop := make(chan struct{})

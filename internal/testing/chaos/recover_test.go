@@ -97,9 +97,7 @@ func recoverFrom(t *testing.T, nodes []int) {
 	c := newClusterWith(t, testcluster.Options{Policies: text.String(), Direct: true})
 	a := &admissions{all: map[[2]string][]limit.Time{}}
 	book := &ledger{admitted: map[string]uint64{}, unsure: map[string]uint64{}}
-	seed := uint64(time.Now().UnixNano())
-	t.Logf("seed %d", seed)
-	random := rand.New(rand.NewPCG(seed, 2))
+	random := rand.New(rand.NewPCG(seed(t), 2))
 	end := make(chan struct{})
 	crowds := []*sync.WaitGroup{book.crowd(c.Addrs(), end)}
 	for _, address := range c.Addrs() {

@@ -146,9 +146,7 @@ func TestNoLimitIsExceededAcrossRestores(t *testing.T) {
 		fmt.Fprintf(&text, "  %s: {limits: [{name: l, quota: %d, %s}]}\n", name, l.Quota, l.yaml)
 	}
 	s := newServer(t, text.String())
-	seed := uint64(time.Now().UnixNano())
-	t.Logf("seed %d", seed)
-	random := rand.New(rand.NewPCG(seed, 2))
+	random := rand.New(rand.NewPCG(seed(t), 2))
 	a := &admissions{all: map[[2]string][]limit.Time{}}
 	for round := range 2 {
 		end := make(chan struct{})
