@@ -169,7 +169,7 @@
 // A bit may flip in one replica's memory, and nothing in the log shows it. So the owner logs a sum entry now and then,
 // and after it each replica records its own sum and goes on (R12). A sum never halts Install: a single replica cannot
 // know which sum is wrong, and an entry that halted good replicas would halt them again at each start. The sums of all
-// replicas are compared elsewhere (cluster.Judge).
+// replicas are compared elsewhere (placement.Judge).
 //
 // A sum covers epoch, term, seq, time, and the records that end after the running minute. Records that have ended are
 // in no sum, because releases may sweep them at different times. Nor are the sweeps themselves or the layout of the

@@ -10,7 +10,7 @@ import (
 )
 
 // A lease is a hold of one holder under one key that the holder spends in memory. If it is not returned, it has been
-// spent (L2, X17). The state of no limit contains it while it is open: each limit answers as if its quota were less by
+// spent (X17). The state of no limit contains it while it is open: each limit answers as if its quota were less by
 // what is leased (limit.Limit.Without). What was spent is added to the states at the instant at which the lease ends.
 // So
 //
@@ -65,7 +65,7 @@ const LeaseHolderMax = 64
 
 // LeaseMargin returns how long before the end of a lease of this length in shard time its holder stops, rounded up: 500
 // ms, as shard time may be 400 ms ahead after a failover (G4), and 0.2 %, as clocks drift by 500 ppm on each side. The
-// holder counts from before it asked (L4).
+// holder counts from before it asked (X17).
 func LeaseMargin(length limit.Span) limit.Span {
 	return 500e3 + (length+499)/500 //mutant:lease-spent-to-its-end
 }

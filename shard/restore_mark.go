@@ -41,7 +41,7 @@ type historyGap struct {
 func (m *restoreMark) of(p *policy.Policy) limit.Full { return FullOf(p, m.full) }
 
 // FullOf returns the unknown usage of the keys of a policy after a restore. Leases that were lost may still be spent
-// (L7).
+// (X17).
 func FullOf(p *policy.Policy, full limit.Full) limit.Full {
 	if p != nil && p.Lease != nil { //mutant:lost-leases-spent-again
 		full.Late = leaseSpentLate

@@ -348,7 +348,7 @@ func TestLeasesAdmitNobodyAboveTheLimit(t *testing.T) {
 }
 
 // A failover may put shard time 400 ms ahead (G4), and so begin the next window that much too early. A holder stops
-// before that, so that nothing is spent in the new window beside all of its own units (L4).
+// before that, so that nothing is spent in the new window beside all of its own units (X17).
 func TestALeaseEndsBeforeAFailoverEndsItsWindow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const window, ahead = 20 * time.Second, 400 * time.Millisecond
