@@ -19,7 +19,7 @@ type doctorCommand struct {
 	Namespace string        `help:"Where the test key is counted. Default: the server's."`
 	Through   string        `help:"A page behind your proxy, on which a gate counts addresses: it is asked twice with a forged X-Forwarded-For." placeholder:"URL"`
 	BackupAge time.Duration `help:"The newest backup may be this old." default:"24h"`
-	Strict    bool          `help:"Exit code 1 also for what is only worth a look."`
+	Strict    bool          `help:"Exit code 1 also for what is only worth a look, or not known."`
 	Wait      time.Duration `help:"How long all of it may take." default:"60s"`
 	asking
 }

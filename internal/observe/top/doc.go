@@ -3,7 +3,7 @@
 // each listed key count - err <= true <= count, and a key that is not listed has at most the floor of its list.
 //
 //	Sketch    one measure in one window of 10 s: at most 128 keys, so err and floor are at most N/128
-//	Summary   a Sketch that has ended: its first 32 keys
+//	Summary   a Sketch that has ended: its first 32 keys, so its floor is at most N/32
 //	Table     three sketches for one policy of one namespace on one shard, and its ended windows: 6 x 10 s, 10 x 1 min,
 //	          6 x 10 min
 //	Board     the tables of one shard, made when a policy is used; a Budget bounds those of a node to 32 MiB. Policies
