@@ -12,6 +12,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -19,6 +20,7 @@ import (
 	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
 	"github.com/stint-io/stint/cluster/peer"
 	"github.com/stint-io/stint/cluster/placement"
+	"github.com/stint-io/stint/internal/testing/await"
 )
 
 // authority signs the certificates of a test's nodes.
@@ -262,4 +264,28 @@ func TestBeforeItAsksANodeKnowsNothingOfTheOthers(t *testing.T) {
 	if addr := h.takenBy("n2", &placement.Question{Life: "another"}); addr != "" {
 		t.Errorf("n2 is known to answer at %s", addr)
 	}
+}
+
+// A node gets no shard once raft hears nothing of it, though its last report is still believed.
+func TestANodeThatRaftDoesNotHearIsNotCaughtUp(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T) {
+		c := newTrio(t)
+		owner := c.owner(0)
+		n, other := c.nodes[owner], c.nodes[(owner+1)%3].id
+		r, table := n.replicas.of(0), n.view.newestTable()
+		name := n.handover.voterOn(r, other)
+		await.Until(t, "it has caught up", func() bool { return n.peers.isCaughtUp(r, name) })
+		addr := table.Nodes[slices.IndexFunc(table.Nodes, func(n placement.Node) bool { return n.ID == other })].PeerAddr
+		memoryOf(t).net.Cut("", addr)
+		memoryOf(t).net.Cut(addr, "")
+		await.Until(t, "raft does not hear it", func() bool { return r.group.Behind(name) != nil })
+		if n.peers.member(0, name) == nil || !n.peers.isReady(other) {
+			t.Fatal("its report is no longer believed")
+		}
+		if n.peers.isCaughtUp(r, name) {
+			t.Error("it could be handed the shard")
+		}
+		memoryOf(t).net.Heal()
+	})
 }

@@ -478,13 +478,7 @@ func TestAMovedLeaseCountsInTheLimitsOfItsEnd(t *testing.T) {
 // and then the other shard stores it: never as of an earlier instant, since its bucket would refill twice from then on.
 func TestAMovedBucketRefillsOnce(t *testing.T) {
 	revision := func(version uint64) policy.Revision {
-		text := fmt.Appendf(nil, "policies: {p: {lease: {units: 40, for: 10s}, limits: [{name: a, quota: 1000, "+
-			"token_bucket: {refill: %d, per: 1s}}]}}", 100*version)
-		set, err := policy.Parse("", text)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return policy.Revision{Version: version, Text: text, Set: set}
+		return bucketRevision(t, version, "lease: {units: 40, for: 10s}, ")
 	}
 	const ms = 1000
 	for what, split := range map[string]bool{"on the first page": false, "on a later page": true} {
@@ -533,6 +527,39 @@ func TestAMovedBucketRefillsOnce(t *testing.T) {
 		if used := f.worlds[1].usedOf(now+310*ms, "p", key)[0]; used < 870-3+40 {
 			t.Errorf("%s: %d are used", what, used)
 		}
+	}
+}
+
+// bucketRevision returns a revision of a policy whose bucket gets 100 tokens a second for each version.
+func bucketRevision(t *testing.T, version uint64, lease string) policy.Revision {
+	text := fmt.Appendf(nil, "policies: {p: {%slimits: [{name: a, quota: 1000, token_bucket: {refill: %d, per: 1s}}]}}",
+		lease, 100*version)
+	set, err := policy.Parse("", text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return policy.Revision{Version: version, Text: text, Set: set}
+}
+
+// A key comes to a shard that has long adopted a revision which the key's shard has not: it was counted under the old
+// numbers until then.
+func TestAMovedKeyGetsARevisionWhenItMoves(t *testing.T) {
+	before, after := bucketRevision(t, 1, ""), bucketRevision(t, 2, "")
+	p, _ := before.Set.Lookup("p")
+	f := newFleet(t, 2, p)
+	key := keyIn(slot.Even(2), 0, slot.Even(2), 0)
+	f.adopt(origin, 0, before)
+	f.adopt(origin, 1, before)
+	f.must(origin, checkOf("p", key, 900))
+	f.adopt(origin+limit.Time(second), 1, after)
+	now := origin + limit.Time(5*second)
+	m := f.mover(slotOf(key), 1)
+	m.prepare(now)
+	m.freeze(now)
+	m.copy(now)
+	m.take(now)
+	if used := f.worlds[1].usedOf(now, "p", key)[0]; used != 900-5*100 {
+		t.Errorf("%d are used", used)
 	}
 }
 

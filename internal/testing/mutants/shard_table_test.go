@@ -297,7 +297,7 @@ var ofShard = []group{
 		"restore-without-a-slot":       never,
 	}},
 	{tests("shard", "TestASlotOfALostShardBeginsFull"), edits{"lost-slot-stops-a-recovery": without(" && !r.Lost")}},
-	{tests("shard", "TestAnotherNumberOfShardsDecidesAlike"), edits{
+	{tests("shard", "TestAMovedKeyGetsARevisionWhenItMoves"), edits{
 		"moved-key-forgets-a-revision": instead("if err := error(nil); err != nil {"),
 	}},
 	{tests("shard", "TestNoBillIsLeftOutOfAPush"), edits{

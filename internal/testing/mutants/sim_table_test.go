@@ -9,7 +9,7 @@ var ofSim = []group{
 	{tests("internal/testing/sim", "TestNothingIsHandedOverToANodeThatHasDied"), edits{
 		"handed-over-to-the-dead": gone, // R9
 	}},
-	{lucky(tests("internal/testing/sim", "TestNothingIsHandedOverToANodeThatHasDied", "-test.count=4")), edits{
+	{tests("node", "TestANodeThatRaftDoesNotHearIsNotCaughtUp"), edits{
 		"handed-over-unheard": swap("r.group.Behind(name) == nil", "true"), // R9
 	}},
 	{tests("internal/testing/sim", "TestADeadNodeHasSpentItsLeases"), edits{"dead-node-spent-nothing": gone}},
