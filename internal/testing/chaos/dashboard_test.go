@@ -109,7 +109,7 @@ func TestDashboard(t *testing.T) {
 	b.await(`[...document.querySelectorAll('#policies option')].map((o) => o.value).join() === 'emails,exports,login,plan'`)
 	b.picture("key")
 	b.onPhone()
-	b.click(`//button[text()='Block for an hour']`)
+	b.asks(`Block for an hour`)
 	b.run(chromedp.SendKeys(chromedp.ID("confirm-note"), "asked <b>by phone</b>"))
 	b.click(`//dialog[@id='confirm']//button[text()='Do it']`)
 	b.await(`document.querySelector('.actions .well')?.textContent.includes('done')`)
@@ -117,7 +117,7 @@ func TestDashboard(t *testing.T) {
 	if got, err := newClient(c.Addr(1)).check("exports", "customer:acme", ""); got != admitted {
 		t.Error("another key is blocked too:", got, err)
 	}
-	b.click(`//button[text()='Lift the block']`)
+	b.asks(`Lift the block`)
 	b.click(`//dialog[@id='confirm']//button[text()='Cancel']`)
 	b.press("8")
 	b.await(`document.querySelector('#drawn')?.textContent.includes('asked <b>by phone</b>')`)
@@ -150,7 +150,7 @@ func TestDashboard(t *testing.T) {
 	b.press("5")
 	b.run(chromedp.SendKeys(chromedp.CSS("input[name=policy]"), "login"),
 		chromedp.SendKeys(chromedp.CSS("input[name=key]"), "user:anna"+kb.Enter))
-	b.click(`//button[text()='Lift the block']`)
+	b.asks(`Lift the block`)
 	b.click(`//dialog[@id='confirm']//button[text()='Do it']`)
 	b.await(`document.querySelector('#drawn')?.textContent.includes('root')`) // the audit log knows the actor
 	b.mustBeClean()
@@ -170,12 +170,12 @@ func askForLeases(t *testing.T, c *testcluster.Cluster) {
 // replaysDeadLetters asks for dead letters to be sent again, after a question. There are none in so short a time.
 func (b *browser) replaysDeadLetters() {
 	b.press("7")
-	b.click(`//button[text()='Send dead letters again']`)
+	b.asks(`Send dead letters again`)
 	b.click(`//dialog[@id='confirm']//button[text()='Cancel']`)
 	b.await(`document.querySelector('.actions span')?.textContent === ''`)
 	b.awaitDoing(`document.querySelector('.actions .well')?.textContent.includes('0 dead letters are sent again')`,
 		func() {
-			b.click(`//button[text()='Send dead letters again']`) // again, if a shard has just changed its owner
+			b.asks(`Send dead letters again`) // again, if a shard has just changed its owner
 			b.click(`//dialog[@id='confirm']//button[text()='Do it']`)
 			b.await(`document.querySelector('.actions span')?.textContent !== ''`)
 		})
@@ -358,6 +358,15 @@ func (b *browser) press(keys string) { b.Helper(); b.run(chromedp.KeyEvent(keys)
 func (b *browser) click(selector string) {
 	b.Helper()
 	b.run(chromedp.Click(chromedp.Search(selector)))
+}
+
+// asks clicks a button until the page asks whether it is meant: the line about the cluster's health may grow or shrink
+// just then, and move the button away from under the pointer.
+func (b *browser) asks(button string) {
+	b.Helper()
+	click := func() { b.click(`//button[text()='` + button + `']`) }
+	click()
+	b.awaitDoing(`document.querySelector('#confirm').open`, click)
 }
 
 // await waits until an expression holds on the page.
