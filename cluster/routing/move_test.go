@@ -253,6 +253,7 @@ func TestACallerHearsThatItsKeysPart(t *testing.T) {
 	table := slot.Even(2)
 	router, portals := newPortals(&table, 2, false)
 	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
 	asked := 0
 	for i, p := range portals {
 		p.answer = func(r *shard.Request) *shard.Error {
