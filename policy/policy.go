@@ -59,7 +59,8 @@ type Policy struct {
 	// byTier holds the limits with every tier's numbers, computed once by NewSet; nil before. "" is the default tier.
 	// The lists of tiers that change nothing are Limits itself.
 	byTier    map[string][]Limit
-	byDefault []Limit // byTier[""], which nearly every request uses
+	byDefault []Limit    // byTier[""], which nearly every request uses
+	longest   limit.Span // longestWindow
 }
 
 // Has reports whether the policy has a limit with this name.

@@ -33,7 +33,12 @@ func (p *Policy) resolveTiers() {
 		p.byTier[""] = p.byTier[p.DefaultTier]
 	}
 	p.byDefault = p.byTier[""]
+	p.longest = p.longestWindow()
 }
+
+// RetentionMost returns the longest Retention that a revision of the policy with the same windows may have. The policy
+// must be in a Set.
+func (p *Policy) RetentionMost() limit.Span { return max(p.longest, DefaultRetention) }
 
 // ResolveFor returns the limits of a key that may have an override, in the order of the file. The tier is the
 // request's, else the override's, else the default. The override's numbers replace that tier's. It returns false for a

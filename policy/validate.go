@@ -2,7 +2,6 @@ package policy
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 )
@@ -72,13 +71,7 @@ func (c *checker) count(field string, n, most int) {
 // retention bounds the life of idempotency records by the longest window of the policy: a longer life would only cost
 // memory.
 func (c *checker) retention() {
-	longest := DefaultRetention
-	for _, tier := range append(slices.Collect(maps.Values(c.policy.Tiers)), Tier{}) {
-		for _, l := range tier.resolve(c.policy.Limits) {
-			longest = max(longest, window(l.Limit))
-		}
-	}
-	if c.policy.Retention > longest {
+	if longest := max(c.policy.longestWindow(), DefaultRetention); c.policy.Retention > longest {
 		c.fail("idempotency_retention", "is longer than the policy's longest window, %v", duration(longest))
 	}
 }

@@ -1,7 +1,9 @@
 package policy
 
 import (
+	"maps"
 	"math"
+	"slices"
 
 	"github.com/stint-io/stint/limit"
 )
@@ -21,6 +23,16 @@ func window(l limit.Limit) limit.Span {
 		return limit.Span(l.Cycle.Every) * unitSpans[l.Cycle.Unit]
 	}
 	return l.Period
+}
+
+// longestWindow returns the longest window of the policy's limits under any tier.
+func (p *Policy) longestWindow() (longest limit.Span) {
+	for _, tier := range append(slices.Collect(maps.Values(p.Tiers)), Tier{}) {
+		for _, l := range tier.resolve(p.Limits) {
+			longest = max(longest, window(l.Limit))
+		}
+	}
+	return longest
 }
 
 // unitSpans are the longest lengths of the calendar units, including an hour for daylight saving.

@@ -72,7 +72,7 @@ func (l *counted) sinceNeeded(now limit.Time) limit.Time {
 // sinceEnds returns the instant from which units taken at the limit's since or before can no longer be given back: no
 // decision that old can be refunded, and no open hold is that old.
 func (c *counter) sinceEnds(l *counted) limit.Time {
-	ends := l.since + limit.Time(namedFor(c.policy.Retention))
+	ends := l.since + min(c.namedFor(), limit.Forever-l.since)
 	for i := range c.extras.openHolds() {
 		if h := &c.extras.holds[i]; h.taken <= l.since && h.remote {
 			return limit.Forever
@@ -134,8 +134,8 @@ func restsWithout(c *counter, o *policy.Override, now limit.Time) (at limit.Time
 	return at
 }
 
-// namedFor returns how long a decision can be named under a policy's retention. A retention that is shorter than usual
-// may be a mistake that is undone later: then earlier ids are good again.
-func namedFor(retention limit.Span) limit.Span {
-	return max(retention, policy.DefaultRetention) //mutant:marks-end-with-a-lowered-retention
+// namedFor returns how long a decision can be named. A short retention may be a mistake that is undone later: then
+// earlier ids are good again. So it is the longest retention that the policy may have, whatever it has now.
+func (c *counter) namedFor() limit.Time {
+	return limit.Time(c.policy.RetentionMost()) //mutant:marks-end-with-a-lowered-retention
 }

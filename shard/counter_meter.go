@@ -197,7 +197,7 @@ func wholeSeconds(s limit.Span) limit.Span { return (s + 1e6 - 1) / 1e6 * 1e6 }
 // tidy removes periods that are no longer kept, and parts of pauses that no longer matter.
 func (ms meters) tidy(c *counter, now limit.Time) meters {
 	// Nothing older is given back, except holds.
-	oldest, old := limit.Forever, now-limit.Time(namedFor(c.policy.Retention))
+	oldest, old := limit.Forever, now-c.namedFor()
 	for _, h := range c.extras.openHolds() {
 		oldest = min(oldest, h.taken)
 	}

@@ -297,21 +297,26 @@ func TestAnOverrideForgivesNothing(t *testing.T) {
 // A retention that is lowered and raised again makes old ids good again: what they would give back was replaced all the
 // same.
 func TestAMarkOutlivesALoweredRetention(t *testing.T) {
-	p := billed(limit.Limit{Algorithm: limit.Lifetime, Quota: 10})
-	p.Meter, p.Retention = nil, policy.DefaultRetention
-	w := newWorld(t, p)
-	r := checkOf("p", "k", 5)
-	d := w.must(origin+1, r)
-	w.must(origin+2, Request{Op: SetUsed, Namespace: "default", Entries: r.Entries,
-		Adjustment: &Adjustment{Amount: 10, Actor: "kim"}})
-	metered := revised(p, func(p *policy.Policy) { p.Meter = billed().Meter })
-	w.policies = revised(p, func(p *policy.Policy) { p.Retention, p.Meter = second, billed().Meter })
-	w.must(origin+limit.Time(minute), Request{Op: Count, Namespace: "default",
-		Entries: []Entry{{Policy: "p", Key: "k", Cost: 1}}})
-	w.must(origin+limit.Time(2*minute), Request{Op: Count, Namespace: "default",
-		Entries: []Entry{{Policy: "p", Key: "k", Cost: 1}}})
-	w.policies = metered
-	w.must(origin+limit.Time(3*minute), settleOf(r, d, Settlement{Action: ActionCancel}))
-	w.wantUsed(origin+limit.Time(3*minute)+1, "p", "k", 12)
-	w.wantBills(origin+limit.Time(3*minute)+2, "k", [3]uint64{0, 2, 0})
+	const usual = policy.DefaultRetention
+	for retention, lowered := range map[limit.Span]limit.Span{usual: second, day: usual} {
+		p := billed(limit.Limit{Algorithm: limit.Lifetime, Quota: 10})
+		p.Meter, p.Retention = nil, retention
+		w := newWorld(t, p)
+		r := checkOf("p", "k", 5)
+		d := w.must(origin+1, r)
+		w.must(origin+2, Request{Op: SetUsed, Namespace: "default", Entries: r.Entries,
+			Adjustment: &Adjustment{Amount: 10, Actor: "kim"}})
+		metered := revised(p, func(p *policy.Policy) { p.Meter = billed().Meter })
+		w.policies = revised(p, func(p *policy.Policy) { p.Retention, p.Meter = lowered, billed().Meter })
+		at := origin + limit.Time(lowered)
+		for range 2 {
+			at += limit.Time(minute)
+			w.must(at, Request{Op: Count, Namespace: "default", Entries: []Entry{{Policy: "p", Key: "k", Cost: 1}}})
+		}
+		w.policies = metered
+		at += limit.Time(minute)
+		w.must(at, settleOf(r, d, Settlement{Action: ActionCancel}))
+		w.wantUsed(at+1, "p", "k", 12)
+		w.wantBills(at+2, "k", [3]uint64{0, 2, 0})
+	}
 }

@@ -134,7 +134,7 @@ var ofShard = []group{
 	}},
 	{tests("shard", "TestAPageOfFinalBillsHasNoMoreThanWasAskedFor"), edits{"page-above-its-most": never}},
 	{tests("shard", "TestAMarkOutlivesALoweredRetention"),
-		edits{"marks-end-with-a-lowered-retention": instead("return retention")}},
+		edits{"marks-end-with-a-lowered-retention": swap("RetentionMost()", "Retention")}},
 	{tests("shard", "TestAPeriodKeepsItsZone"), edits{"period-changes-its-zone": instead("_ = ahead")}},
 	{tests("limit", "TestASaturatedStateIsReadBack"),
 		edits{"log-saturates-at-each-instant": swap("maxUnits-s.B", "maxUnits")}},
