@@ -350,6 +350,29 @@ func TestARestoreTakesASlotFromItsOwner(t *testing.T) {
 	}
 }
 
+// A picture that was taken before the first move to or from its shard has no record of any slot. What ended since, on
+// the shard that a slot moved to, must not come back with it.
+func TestARestoreTakesNothingFromBeforeAMove(t *testing.T) {
+	for from := range ID(2) {
+		f, _ := twoShards(t)
+		key := keyIn(slot.Even(2), uint32(from), slot.Even(2), uint32(from))
+		f.must(origin+1, checkOf("p", key, 1))
+		before := f.worlds[from].backup()
+		f.mover(slotOf(key), 1-from).move(origin + 1)
+		f.must(origin+1, Request{Op: Reset, Namespace: "default", Entries: checkOf("p", key, 1).Entries})
+		backup := []*State{f.worlds[0].backup(), f.worlds[1].backup()}
+		backup[from] = before
+		states, _, err := Continue(backup, Restoration{Slots: slot.Even(1), Exact: true, Before: 100,
+			Policies: f.worlds[0].policies})
+		if err != nil {
+			t.Fatal(err)
+		}
+		w := &world{TB: t, state: states[0], policies: f.worlds[0].policies, index: 100, term: 9}
+		w.append(EncodeEpochOpen(0, origin+2, LevelNewest))
+		w.wantUsed(origin+2, "p", key, 0)
+	}
+}
+
 // TestASlotOfALostShardBeginsFull: nothing is left of the shard that a slot had moved to. What is left of the others
 // goes on, with that slot empty and full, though a backup that merely lacks a slot is refused.
 func TestASlotOfALostShardBeginsFull(t *testing.T) {

@@ -116,7 +116,7 @@ func (c *continuation) record(key string, r Record) {
 	if r.ForgetAt <= c.source.time {
 		return // it had ended
 	}
-	if c.source.slotted && !c.sources.has(c.source, key) {
+	if !c.sources.has(c.source, key) {
 		return // another shard has the slot
 	}
 	switch key[0] {

@@ -64,7 +64,10 @@ func (s *slotSources) has(source *State, key string) bool {
 		return true
 	}
 	if of := &s[part]; of.recorded {
-		return of.owner == source.id
+		return of.owner == source.id //mutant:restore-takes-what-was-before-a-move
+	}
+	if !source.slotted {
+		return true
 	}
 	status, err := readSlotStatus(source, slot.ID(part))
 	return err == nil && status.State == SlotUnknown

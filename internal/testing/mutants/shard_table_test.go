@@ -296,6 +296,9 @@ var ofShard = []group{
 		"restore-takes-a-former-owner": without(" || generation > s.generation"),
 		"restore-without-a-slot":       never,
 	}},
+	{tests("shard", "TestARestoreTakesNothingFromBeforeAMove"), edits{
+		"restore-takes-what-was-before-a-move": swap("of.owner == source.id", "(of.owner == source.id || !source.slotted)"),
+	}},
 	{tests("shard", "TestASlotOfALostShardBeginsFull"), edits{"lost-slot-stops-a-recovery": without(" && !r.Lost")}},
 	{tests("shard", "TestAMovedKeyGetsARevisionWhenItMoves"), edits{
 		"moved-key-forgets-a-revision": instead("if err := error(nil); err != nil {"),
