@@ -153,6 +153,10 @@ func TestWhatWasLostIsNamedByItsShard(t *testing.T) {
 			t.Errorf("%d shards: what is known: %v", shards, err)
 		}
 	}
+	lost.DecidedAt = at // by a shard that the cluster got after the restore, with a log of its own
+	if err := settle(next, other, lost); err == nil || strings.Contains(err.Message, "was lost when") {
+		t.Errorf("what a new shard decides at a place that was lost: %v", err)
+	}
 }
 
 // TestKeysOfAnOpenHoldStayTogether: a hold that one shard took on several slots is settled by one shard.
