@@ -23,10 +23,14 @@ func (e homeEvaluation) settleOnce() Result {
 			return result
 		}
 	}
+	var result Result
+	if e.decidedAcross(e.r, e.r.Operation.Home, &result) { //mutant:settlement-takes-the-id-of-its-hold
+		return result
+	}
 	if err := e.checkIDTime(e.r); err != nil {
 		return Result{Err: err}
 	}
-	result := e.settleHome()
+	result = e.settleHome()
 	if result.Err == nil && result.Decision.Index != 0 && !result.Decision.Replayed && !e.room.brimful() {
 		e.record(key, e.r, &result.Decision)
 	}

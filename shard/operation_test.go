@@ -370,6 +370,9 @@ func TestAnExtensionOfAnOperationCountsOnceForItsID(t *testing.T) {
 	if other := extend(origin+6, "second", minute); other.Err == nil || other.Err.Code != IDReused {
 		t.Errorf("another extension under a used id: %+v", other)
 	}
+	if own := extend(origin+6, "x", minute); own.Err == nil || own.Err.Code != IDReused {
+		t.Errorf("an extension under the id of its hold: %+v", own)
+	}
 	old := "00000000-0000-7000-8000-000000000000"
 	if result := extend(origin+7, old, minute); result.Err == nil || result.Err.Code != IDExpired {
 		t.Errorf("an id that is too old: %+v", result)

@@ -118,7 +118,10 @@ var ofShard = []group{
 	{tests("shard", "TestAMessageForAMovedSlotIsRefused"), edits{"message-for-a-former-owner": never}},
 	{tests("shard", "TestACopyOfANumberAsksWhereItsIDWent"), edits{"moved-answer-made-up": gone}},
 	{tests("shard", "TestAnExtensionOfAnOperationCountsOnceForItsID"),
-		edits{"operation-extended-again": swap("found {", "found && false {")}},
+		edits{
+			"operation-extended-again":            swap("found {", "found && false {"),
+			"settlement-takes-the-id-of-its-hold": never,
+		}},
 	{tests("shard", "TestAnExtensionOfAnOperationCountsOnceForItsNumber"), edits{
 		"operation-extended-by-a-copy": instead("_ = s; return r.Operation != nil"),
 	}},
