@@ -157,7 +157,7 @@ func (p *pusher) push(ctx context.Context, r *replica, s *notify.Sink) (more boo
 	if err == nil {
 		at.From, at.Tried = page.Next, 0
 		if page.Next == (shard.UsagePlace{}) {
-			at = shard.PushPosition{Done: at.Through, Skipped: at.Skipped}
+			at = shard.PushPosition{Done: at.Through, Skipped: at.Skipped, Slots: at.Slots}
 		}
 		err = p.note(ctx, r, &kept, at)
 	}
@@ -243,8 +243,9 @@ func (p *pusher) page(ctx context.Context, r *replica, s *notify.Sink, at *shard
 		named, known := p.set.Lookup(name)
 		return known && slices.Contains(named.Notify, s.Name)
 	}
-	for ctx.Err() == nil {
+	for at.Slots = 0; ctx.Err() == nil; {
 		r.group.View(func(state *shard.State) {
+			at.Slots = cmp.Or(at.Slots, shard.ServedSlots(state)) // at the first of these pages //mutant:pusher-names-no-slots
 			page, err = shard.ReadFinalUsage(state, p.set,
 				shard.FinalQuery{After: at.Done, Through: at.Through, From: at.From, Most: pushBatch, Wants: wants})
 		})

@@ -100,6 +100,9 @@ func TestANewOwnerGoesOnFromTheLog(t *testing.T) {
 		noted := map[shard.ID]int{}
 		dying := newOwner(n)
 		dying.decide = func(ctx context.Context, requests []shard.Request) []shard.Result {
+			if !strings.Contains(string(requests[0].System.Push.Position), `"Slots":`) {
+				t.Error("a note does not say of which slots it passes the bills")
+			}
 			on := requests[0].Shard
 			if noted[on]++; noted[on] > 1 {
 				return []shard.Result{{Err: &shard.Error{Code: shard.UnknownOutcome, Message: "it died"}}}

@@ -295,6 +295,35 @@ func TestNoBillOfAMovedSlotIsPassed(t *testing.T) {
 	wants("an empty shard", 2, 40, 5)
 }
 
+// TestASlotThatComesIsNotPassed: a pusher read its page before the shard got a slot, or got it back.
+func TestASlotThatComesIsNotPassed(t *testing.T) {
+	f, key := twoShards(t)
+	note := func(on ID, slots uint64) *Error {
+		text, _ := PushPosition{Done: 50, Slots: slots}.Encode()
+		r := PushRequest(on, &Push{Sink: "s", Period: "final", Position: text, Until: origin + limit.Time(day)})
+		results, _ := f.worlds[on].batch(f.worlds[on].state.Time(), r)
+		return results[0].Err
+	}
+	mustNotPass := func(on ID, before uint64) {
+		t.Helper()
+		if err := note(on, before); err == nil || err.Code != Conflict {
+			t.Errorf("the slot is passed: %v", err)
+		}
+		if err := note(on, ServedSlots(f.worlds[on].state)); err != nil {
+			t.Error(err)
+		}
+	}
+	m := f.frozenAt(origin+1, key, 1)
+	before := ServedSlots(f.worlds[0].state)
+	m.abort(origin + 1)
+	mustNotPass(0, before)
+
+	m = f.frozenAt(origin+2, key, 1)
+	before = ServedSlots(f.worlds[1].state)
+	m.take(origin + 2)
+	mustNotPass(1, before)
+}
+
 // TestARestoreTakesASlotFromItsOwner: the pictures of a backup may show a move at different steps.
 func TestARestoreTakesASlotFromItsOwner(t *testing.T) {
 	f, key := twoShards(t)

@@ -4,11 +4,13 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
+	"hash/fnv"
 	"maps"
 	"slices"
 
 	"github.com/stint-io/stint/limit"
 	"github.com/stint-io/stint/shard/codec"
+	"github.com/stint-io/stint/shard/slot"
 )
 
 // Push is the progress of pushing the bills of one period to a sink.
@@ -97,9 +99,25 @@ func (b *batch) notePush(p Push) Result {
 	case before.Version != p.Version: //mutant:late-push-steps-back
 		return Result{Err: &Error{Code: Conflict, Message: "the position of the push is a newer one: read it again"}}
 	}
+	var at PushPosition
+	//mutant:slot-comes-behind-its-pusher
+	if json.Unmarshal(p.Position, &at) == nil && at.Slots != 0 && at.Slots != ServedSlots(b.view) {
+		return Result{Err: &Error{Code: Conflict, Message: "slots came or went while their bills were read: read them again"}}
+	}
 	p.Version++
 	b.write(Put{Key: pushKey(p.Sink, p.Period), Record: Record{Value: p.encode(), ForgetAt: p.Until}})
 	return b.answerOf(SystemAnswer{Document: Document{Version: p.Version}})
+}
+
+// ServedSlots identifies the slots that a shard serves by its own records. It is never 0.
+func ServedSlots(view View) uint64 {
+	sum := fnv.New64a()
+	for at := slot.ID(0); view.HasSlotRecords() && at < slot.Count; at++ {
+		if s, err := readSlotStatus(view, at); err == nil && s.State != SlotUnknown && s.serves() {
+			binary.Write(sum, binary.BigEndian, at)
+		}
+	}
+	return max(sum.Sum64(), 1)
 }
 
 // PushPosition is how far the bills of a shard were pushed to a sink. Its text is JSON in the Position of a Push, so no
@@ -111,6 +129,9 @@ type PushPosition struct {
 	// Tried is when Stripe was first sent what is at From, so that a batch without an answer is not sent when Stripe
 	// has forgotten it.
 	Tried limit.Time `json:",omitzero"`
+	// Slots is the ServedSlots with which the page before From was read, or 0. A note is refused if the shard serves
+	// others by then: the page lacks the bills of a slot that came meanwhile.
+	Slots uint64 `json:",omitzero"`
 	// Skipped are the bills that the sink was not sent, since it was made or enabled.
 	Skipped *SkippedBills `json:",omitempty"`
 }
@@ -153,7 +174,7 @@ func (at PushPosition) Encode() ([]byte, error) {
 // least returns the lesser of two positions, without skipped bills. If they differ, all that became final after the
 // lesser is sent again, under its ids.
 func (at PushPosition) least(other PushPosition) PushPosition {
-	at.Skipped, other.Skipped = nil, nil
+	at.Skipped, other.Skipped, at.Slots, other.Slots = nil, nil, 0, 0
 	if at == other { //mutant:walk-goes-on-for-others
 		return at
 	}

@@ -50,6 +50,7 @@ var ofNode = []group{
 	{tests("node", "TestTheOnlyReplicaStopsWhenItsRecordsAreWrong"), edits{
 		"stale-read-from-a-stopped-replica": without(" || replica.stopped.Load() != nil"),
 	}},
+	{tests("node", "TestANewOwnerGoesOnFromTheLog"), edits{"pusher-names-no-slots": gone}},
 	{tests("node", "TestAConvictedReplicaStaysWhileItsVoteIsNeeded"), edits{
 		"convicted-leaves-a-minority": instead("case voters < 0:"),
 	}},

@@ -298,6 +298,9 @@ var ofShard = []group{
 		"listed-on-both-shards": swap("shown.has(string(key))", "(shown.has(string(key)) || true)"),
 		"billed-by-both-shards": never,
 	}},
+	{tests("shard", "TestASlotThatComesIsNotPassed"), edits{
+		"slot-comes-behind-its-pusher": never,
+	}},
 	{tests("shard", "TestARestoreTakesASlotFromItsOwner"), edits{
 		"restore-takes-a-former-owner": without(" || generation > s.generation"),
 		"restore-without-a-slot":       never,
