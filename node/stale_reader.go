@@ -5,6 +5,7 @@ import (
 
 	"github.com/stint-io/stint/limit"
 	"github.com/stint-io/stint/shard"
+	"github.com/stint-io/stint/shard/slot"
 )
 
 // staleReader reads from this node's replicas without a commit. It holds no state; all methods may be called
@@ -23,10 +24,12 @@ func (s *staleReader) read(r shard.Request) (d shard.Decision, behind time.Durat
 	if revision == nil || slots == nil {
 		return d, 0, false
 	}
+	// A replica that lags may not know of a move to its shard. It has none of the keys then, and must not answer.
+	founded := s.view.newestTable().FoundedSlots()
 	for i := range r.Entries {
 		one := r
 		one.Entries = r.Entries[i : i+1]
-		result, found := s.readOne(shard.Of(slots, r.Namespace, one.Entries[0].Key), one)
+		result, found := s.readOne(shard.Of(slots, r.Namespace, one.Entries[0].Key), one, founded)
 		if !found || result.Err != nil {
 			return d, 0, false
 		}
@@ -41,7 +44,7 @@ func (s *staleReader) read(r shard.Request) (d shard.Decision, behind time.Durat
 	return d, max(0, time.Duration(now-d.DecidedAt)*time.Microsecond), true
 }
 
-func (s *staleReader) readOne(id shard.ID, r shard.Request) (result shard.Result, ok bool) {
+func (s *staleReader) readOne(id shard.ID, r shard.Request, founded *slot.Map) (result shard.Result, ok bool) {
 	replica := s.replicas.of(id)
 	//mutant:stale-read-from-a-stopped-replica
 	if replica == nil || replica.stopped.Load() != nil { // its records are, or may be, wrong
@@ -52,7 +55,7 @@ func (s *staleReader) readOne(id shard.ID, r shard.Request) (result shard.Result
 			return // it has received nothing yet
 		}
 		at := shard.Stamp{Position: shard.Position{Shard: id, Epoch: state.Epoch(), Seq: state.Seq()},
-			Now: state.Time()}
+			Now: state.Time(), Slots: founded} //mutant:stale-read-before-a-move
 		results, _ := shard.Evaluate(state, s.view.revision().Set, []shard.Request{r}, at)
 		result, ok = results[0], true
 	})

@@ -5,6 +5,7 @@ import (
 
 	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
 	"github.com/stint-io/stint/shard"
+	"github.com/stint-io/stint/shard/slot"
 )
 
 // A node without its cluster still answers from its replicas, and says how old the answer may be; a read that demands
@@ -40,6 +41,12 @@ func TestStaleReadsOutliveTheMajority(t *testing.T) {
 		c.stop(2)
 		if !has() {
 			t.Error("without the others the replicas cannot be read")
+		}
+		// As after a move to shard 1 that its replica has not heard of.
+		one := get
+		one.Entries = get.Entries[:1]
+		if r, ok := c.nodes[0].stale.readOne(1, one, slot.Even(4)); !ok || r.Err == nil || r.Err.Code != shard.Moved {
+			t.Errorf("a replica without the slot of a key says %+v", r)
 		}
 		get.Entries = []shard.Entry{{Policy: "absent", Key: "k"}}
 		if _, _, ok := c.nodes[0].stale.read(get); ok {

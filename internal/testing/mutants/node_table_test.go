@@ -51,6 +51,7 @@ var ofNode = []group{
 		"stale-read-from-a-stopped-replica": without(" || replica.stopped.Load() != nil"),
 	}},
 	{tests("node", "TestANewOwnerGoesOnFromTheLog"), edits{"pusher-names-no-slots": gone}},
+	{tests("node", "TestStaleReadsOutliveTheMajority"), edits{"stale-read-before-a-move": without(", Slots: founded")}},
 	{tests("node", "TestAConvictedReplicaStaysWhileItsVoteIsNeeded"), edits{
 		"convicted-leaves-a-minority": instead("case voters < 0:"),
 	}},
