@@ -122,11 +122,12 @@ func (n *Node) assembleAdmins() {
 	}
 	n.dispatcher = &dispatcher{sinkSender: out()}
 	n.pusher = &pusher{sinkSender: out(), rests: make(map[string]sinkRest)}
-	n.reporter.failingSinks = func() map[string]string {
+	n.dispatcher.failingSinks = func() map[string]string {
 		failing := n.pusher.failing()
 		maps.Copy(failing, n.dispatcher.failing())
 		return failing
 	}
+	n.reporter.failingSinks = n.dispatcher.failingSinks
 	n.reporter.skippedBills = n.pusher.skippedBills
 	n.reporter.usesWanted = n.tokenAdmin.wantsUses
 }

@@ -47,6 +47,10 @@ type dispatcher struct {
 	busy     map[settling]bool               // a note is under way
 	noted    chan settling                   // notes that are over, done or failed
 	spikesOf time.Time                       // the minute in which spikes were looked for last
+	told     map[string]string               // the sinks that the metrics say fail
+
+	// failingSinks says why sinks fail, with events or with bills.
+	failingSinks func() map[string]string
 
 	mu    sync.Mutex
 	fails map[string]string // guarded by mu: why sinks did not take what they were sent last
@@ -330,20 +334,22 @@ func (d *dispatcher) settle(ctx context.Context, s settling) {
 	})
 }
 
-// tell says which sinks fail.
+// tell says which sinks fail: with events, as the schedule knows, or with bills.
 func (d *dispatcher) tell() {
 	failing := d.schedule.Failing()
 	d.mu.Lock()
-	defer d.mu.Unlock()
-	for sink := range d.fails {
-		if failing[sink] == "" {
+	d.fails = failing
+	d.mu.Unlock()
+	all := d.failingSinks()
+	for sink := range d.told {
+		if all[sink] == "" {
 			d.metrics.SinkFailing(sink, false)
 		}
 	}
-	for sink := range failing {
+	for sink := range all {
 		d.metrics.SinkFailing(sink, true)
 	}
-	d.fails = failing
+	d.told = all
 }
 
 // failing says why sinks did not take what they were sent last, by this node.

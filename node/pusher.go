@@ -136,7 +136,6 @@ func (p *pusher) forget(sink string) {
 	defer p.mu.Unlock()
 	delete(p.rests, sink)
 	delete(p.tried, sink)
-	p.metrics.SinkFailing(sink, false)
 }
 
 // push takes one step of the bills of a shard for a sink, and reports whether there is another one at once.
@@ -173,7 +172,6 @@ func (p *pusher) judge(s *notify.Sink, o notify.Outcome) error {
 		return errors.New(o.Why)
 	}
 	p.metrics.EventTried(s.Name, o.End == notify.Delivered)
-	p.metrics.SinkFailing(s.Name, o.End != notify.Delivered)
 	now := p.now()
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -181,11 +181,23 @@ func TestASinkFailsNoLongerThanItIsOwedSomething(t *testing.T) {
 			if !strings.Contains(owner.failing()["invoices"], "500") {
 				t.Fatalf("failing: %v", owner.failing())
 			}
+			// No event fails: what is told of the sink does not depend on that.
+			d := &dispatcher{failingSinks: owner.failing}
+			d.metrics, d.pace = owner.metrics, owner.pace
+			d.start()
+			d.tell()
+			if got := scraped(n, `stint_sink_failing{sink="invoices"}`); got != "1" {
+				t.Errorf("while the sink takes no bills: %q", got)
+			}
 			end()
 			time.Sleep(time.Second) // it has rested
 			owner.round(t.Context())
 			if failing := owner.failing(); len(failing) > 0 {
 				t.Errorf("still failing: %v", failing)
+			}
+			d.tell()
+			if got := scraped(n, `stint_sink_failing{sink="invoices"}`); got != "" {
+				t.Errorf("still told to fail: %q", got)
 			}
 		}
 	})
