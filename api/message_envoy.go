@@ -54,7 +54,9 @@ func (r *envoyRequest) answer() *rlsv3.RateLimitResponse {
 			headers["Retry-After"], m.RawBody = "1", []byte(gates.Unchecked)
 		case of.d != nil:
 			maps.Copy(headers, headersOf(of.policies, of.r, of.d))
-			if over && len(m.RawBody) == 0 {
+			if step == envoyLook && r.decided(envoyTake) { // it passed, though at its quota it has a wait and a reason
+				delete(headers, "Retry-After")
+			} else if over && len(m.RawBody) == 0 {
 				m.RawBody = []byte(decisions.Reason(of.policies, of.r, of.d))
 			}
 		}
@@ -74,6 +76,11 @@ func (r *envoyRequest) answer() *rlsv3.RateLimitResponse {
 		m.ResponseHeadersToAdd = append(m.ResponseHeadersToAdd, &corev3.HeaderValue{Key: name, Value: headers[name]})
 	}
 	return m
+}
+
+// decided reports whether a step was decided. Entries that are taken are, once no look has denied.
+func (r *envoyRequest) decided(step envoyStep) bool {
+	return len(r.entries[step]) > 0 && r.entries[step][0].decided != nil
 }
 
 // status is the answer to one descriptor: about the limit that matters most among all that it counts.

@@ -38,7 +38,7 @@ policies:
   several: {limits: [{name: wide, quota: 100, fixed_window: {period: 1h}}, {name: tight, quota: 3, fixed_window: {period: 60s}}]}
   known: {unknown_key: deny, limits: [{name: minute, quota: 3, fixed_window: {period: 60s}}]}
   pool: {limits: [{name: pool, quota: 10, lifetime: {}}]}
-  tokens: {limits: [{name: tokens, quota: 2, fixed_window: {period: 60s}}]}
+  tokens: {reason: Look, limits: [{name: tokens, quota: 2, fixed_window: {period: 60s}}]}
   child: {parent: pool, limits: [{name: own, quota: 8, lifetime: {}}]}
   files: {limits: [{name: all, quota: 2, lifetime: {}}]}
 envoy:
@@ -414,11 +414,9 @@ func TestLooksReportsAndShadowsOfEnvoy(t *testing.T) {
 func TestHeadersForEnvoy(t *testing.T) {
 	throughBothDoors(t, func(t *testing.T, w *world, conn *grpc.ClientConn) {
 		newEnvoyWorld(t, w)
-		ask := func(hits uint64) (headers string, m *rlsv3.RateLimitResponse) {
+		ask := func(of ...*ratelimitv3.RateLimitDescriptor) (headers string, m *rlsv3.RateLimitResponse) {
 			m, err := rlsv3.NewRateLimitServiceClient(conn).ShouldRateLimit(t.Context(),
-				&rlsv3.RateLimitRequest{Domain: "edge",
-					Descriptors: []*ratelimitv3.RateLimitDescriptor{
-						costing(descriptor("per", "minute", "ip", "x"), hits)}})
+				&rlsv3.RateLimitRequest{Domain: "edge", Descriptors: of})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -427,20 +425,24 @@ func TestHeadersForEnvoy(t *testing.T) {
 			}
 			return headers, m
 		}
+		minute := descriptor("per", "minute", "ip", "x")
 		const style = "RateLimit: \"minute\";r=0;t=60\nRateLimit-Policy: \"minute\";q=20;w=60\n"
-		if got, m := ask(20); got != style || len(m.RawBody) > 0 || m.Statuses[0].CurrentLimit.Name != "per-ip" {
+		if got, m := ask(costing(minute, 20)); got != style || len(m.RawBody) > 0 ||
+			m.Statuses[0].CurrentLimit.Name != "per-ip" {
 			t.Errorf("allowed: %s%v", got, m)
 		}
-		m, err := rlsv3.NewRateLimitServiceClient(conn).ShouldRateLimit(t.Context(),
-			&rlsv3.RateLimitRequest{Domain: "edge",
-				Descriptors: []*ratelimitv3.RateLimitDescriptor{descriptor("several", "x")}})
 		// Envoy shows it to visitors, who need not know our policies
-		if err != nil || m.Statuses[0].CurrentLimit.GetName() != "" {
-			t.Errorf("a rule without a name: %v %v", m, err)
+		if _, m := ask(descriptor("several", "x")); m.Statuses[0].CurrentLimit.GetName() != "" {
+			t.Errorf("a rule without a name: %v", m)
 		}
-		if got, m := ask(1); got != "Content-Type: text/plain; charset=utf-8\n"+style+"Retry-After: 60\n" ||
+		if got, m := ask(minute); got != "Content-Type: text/plain; charset=utf-8\n"+style+"Retry-After: 60\n" ||
 			string(m.RawBody) != "Slow down\n" {
 			t.Errorf("denied: %s%v", got, m)
+		}
+		ask(costing(descriptor("report", "u"), 2)) // at its quota, which denies no look past it
+		if got, m := ask(descriptor("look_past", "u"), descriptor("banned", "x")); got != "" || len(m.RawBody) > 0 ||
+			m.OverallCode != rlsv3.RateLimitResponse_OVER_LIMIT {
+			t.Errorf("a ban beside a look that passes: %s%v", got, m)
 		}
 	})
 }
