@@ -193,7 +193,7 @@ func oneLine(text string) string {
 		return r
 	}, text)
 	if len(text) > maskedBytesMax {
-		text = text[:maskedBytesMax-len("...")] + "..."
+		return strings.ToValidUTF8(text[:maskedBytesMax-len("...")], "") + "..." // without a character that is cut
 	}
 	return strings.ToValidUTF8(text, "\ufffd")
 }
