@@ -71,7 +71,7 @@ func (c *configFile) locate(err error) error {
 // configurable reports whether the file may have a flag: one that has a variable, except --config itself.
 func configurable(flag *kong.Flag) bool { return flag.Name != "config" && len(flag.Envs) > 0 }
 
-// inEnvironment reports whether a variable sets the flag. It relies on forgetEmptyVariables.
+// inEnvironment reports whether a variable sets the flag. It relies on forgetVariables.
 func inEnvironment(flag *kong.Flag) bool {
 	return slices.ContainsFunc(flag.Envs, func(name string) bool {
 		_, set := os.LookupEnv(name)

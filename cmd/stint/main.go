@@ -5,22 +5,28 @@ import (
 	"io"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/alecthomas/kong"
 )
 
 func main() {
-	forgetEmptyVariables()
+	forgetVariables()
 	os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 }
 
-// forgetEmptyVariables removes empty STINT_ variables: container tools pass unset variables on as empty ones.
-func forgetEmptyVariables() {
+// forgetVariables removes variables that set nothing: empty ones of stint, since container tools pass unset variables
+// on as empty ones, and the standard variable of traces if it is for a sampler that takes no share.
+func forgetVariables() {
 	for _, variable := range os.Environ() {
 		if name, value, _ := strings.Cut(variable, "="); value == "" && strings.HasPrefix(name, "STINT_") {
 			os.Unsetenv(name)
 		}
+	}
+	const sampler = "OTEL_TRACES_SAMPLER_ARG"
+	if share, err := strconv.ParseFloat(os.Getenv(sampler), 64); err != nil || !(share >= 0 && share <= 1) {
+		os.Unsetenv(sampler)
 	}
 }
 
