@@ -76,14 +76,14 @@ final class StintLimiter implements LimiterInterface
     {
         $counted = array_filter($decision->limits, fn (LimitStatus $limit) => !$limit->shadow && !$limit->unlimited);
         usort($counted, fn (LimitStatus $a, LimitStatus $b) => $a->remaining <=> $b->remaining);
-        if ($counted === []) {
+        if ($counted === [] && $decision->allowed) {
             return self::unlimited();
         }
-        $remaining = $look && !$decision->allowed ? 0 : $counted[0]->remaining;
+        $remaining = $look && !$decision->allowed ? 0 : $counted[0]->remaining ?? 0;
         $wait = $decision->allowed ? 0.0 : $decision->retryAfter;
         $at = $wait === null ? new \DateTimeImmutable('9999-12-31T23:59:59Z') // no wait helps
             : new \DateTimeImmutable(sprintf('@%.6F', microtime(true) + $wait));
-        return new RateLimit($remaining, $at, $look || $decision->allowed, $counted[0]->quota);
+        return new RateLimit($remaining, $at, $look || $decision->allowed, $counted[0]->quota ?? 0);
     }
 
     private static function unlimited(): RateLimit

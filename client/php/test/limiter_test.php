@@ -59,6 +59,18 @@ test('a key that is blocked has nothing left', function () use ($limits) {
     same([0, true, 5], [$look->getRemainingTokens(), $look->isAccepted(), $look->getLimit()]);
 });
 
+test('a key that is blocked is denied, though none of its limits can deny', function () {
+    $watches = ['policy' => 'login', 'limit' => 'account', 'quota' => '5', 'remaining' => '2', 'allowed' => true];
+    foreach ([['shadow' => true], ['unlimited' => true]] as $never) {
+        $servers = new Servers([['status' => 200, 'body' => ['decision' => ['limits' => [$watches + $never]]]]]);
+        $limiter = new StintLimiter(client($servers->urls), 'login', 'k');
+        foreach ([0, 1] as $tokens) {
+            $limit = $limiter->consume($tokens);
+            same([$tokens === 0, 0, '9999'], [$limit->isAccepted(), $limit->getRemainingTokens(), $limit->getRetryAfter()->format('Y')]);
+        }
+    }
+});
+
 test('beside other limiters', function () use ($limits) {
     $compound = new CompoundLimiter([new StintLimiter($limits, 'five', 'sf both'), new StintLimiter($limits, 'window', 'sf both')]);
     same([true, true, true, false], array_map(fn () => $compound->consume()->isAccepted(), range(1, 4)));
