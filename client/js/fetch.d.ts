@@ -1,4 +1,4 @@
-import type { Decision, GuardOptions, Key, Stint, StintError } from './index.js'
+import type { Decision, GuardEntry, GuardOptions, GuardSettings, Key, Stint } from './index.js'
 
 /** Options: onDenied answers in place of the 429 (a challenge: 403) with problem+json; the headers are added. */
 export type LimitedOptions = GuardOptions<Request> & { onDenied?: (request: Request, decision: Decision) => Response | Promise<Response> }
@@ -31,16 +31,14 @@ export function rateLimitKey<R = Request>(options: {
   ip?: (request: R) => string | undefined | Promise<string | undefined>
 }): (request: R) => Promise<string | undefined>
 
-/** Answers a denial: 429, Retry-After, X-RateLimit-*, {"error":"rate_limited","retryAfter":N}. */
+/** Answers a denial: 429, Retry-After, X-RateLimit-*, {"error":"rate_limited","retryAfter":N}; a challenge: 403 with problem+json, whatever body is given. */
 export function tooManyRequests(result: LimitResult, body?: unknown): Response
 
 /** Returns a middleware for plans by API key: 401, 403, 429, or next() with headers. */
-export function rateLimitMiddleware<Env = any>(options: {
+export function rateLimitMiddleware<Env = any>(options: GuardSettings & Pick<LimitedOptions, 'onDenied'> & {
   limits: Stint | ((env: Env) => Stint)
   policy: string
+  cost?: GuardEntry<Request>['cost']
   /** Header of the API key. Absent: x-api-key. */
   header?: string
-  fail: 'closed' | 'open'
-  onError?: (error: StintError) => void
-  timeoutMs?: number
 }): (request: Request, env: Env, ctx: unknown, next: () => Response | Promise<Response>) => Promise<Response>

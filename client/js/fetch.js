@@ -1,5 +1,5 @@
 import { headerOf } from './address.js'
-import { guardOf, responseOf, withHeaders } from './guard.js'
+import { guardOf, responseOf, verdictOf, withHeaders } from './guard.js'
 import { safeKey, sha256 } from './key.js'
 import { tightest } from './message.js'
 
@@ -53,8 +53,10 @@ export function rateLimitKey({ user = () => undefined, apiKey = () => undefined,
 }
 
 // tooManyRequests answers a denial of checkLimit: 429, Retry-After, X-RateLimit-* and the headers of the policy's styles. The
-// body is {"error":"rate_limited","retryAfter":N} unless another is given.
+// body is {"error":"rate_limited","retryAfter":N} unless another is given. A challenge is the 403 of the middlewares, whatever body
+// is given.
 export function tooManyRequests({ limit, retryAfterSeconds, decision }, body = { error: 'rate_limited', retryAfter: retryAfterSeconds || undefined }) {
+  if (decision?.challenge) return responseOf(verdictOf(decision))
   const headers = new Headers({ 'Content-Type': 'application/json', 'Cache-Control': 'no-store', 'X-RateLimit-Limit': String(limit),
     'X-RateLimit-Remaining': '0' })
   if (retryAfterSeconds > 0) headers.set('Retry-After', String(retryAfterSeconds))
@@ -66,7 +68,8 @@ export function tooManyRequests({ limit, retryAfterSeconds, decision }, body = {
 
 // rateLimitMiddleware returns (request, env, ctx, next) => Response for plans by API key: one check of a policy with all its
 // limits and tiers before next, headers after it. 401 without a key, 403 for an unknown one (the policy has unknown_key: deny,
-// and each key an override with its tier), 429 with the limit's reason as the text. limits may be a function of env.
+// and each key an override with its tier), 429 with the limit's reason as the text. limits may be a function of env. A challenge is
+// the 403 of limited, and onDenied has its say as there.
 export function rateLimitMiddleware({ limits, header = 'x-api-key', ...options } = {}) {
   const key = (request) => {
     const secret = headerOf(request, header)
@@ -77,8 +80,10 @@ export function rateLimitMiddleware({ limits, header = 'x-api-key', ...options }
   return async (request, env, ctx, next) => {
     const verdict = await (guard ?? guardFor(limits(env)))(request)
     if (verdict.pass) return withHeaders(await next(), verdict.headers)
+    const { decision } = verdict
+    if (decision && (decision.challenge || options.onDenied)) return denied(verdict, request, options)
     const status = verdict.status === 400 ? 401 : verdict.status // no key
-    const body = verdict.decision ? verdict.decision.reason || 'Too Many Requests' : texts[status]
+    const body = decision ? decision.reason || 'Too Many Requests' : texts[status]
     return responseOf({ ...verdict, status, type: 'text/plain; charset=utf-8', body })
   }
 }

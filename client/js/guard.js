@@ -53,7 +53,7 @@ const undecided = 'The request was not carried out, since its limits could not b
 const problems = 'https://iana.org/assignments/http-problem-types#'
 
 // verdictOf turns a decision into an answer. Its headers are those that the cluster made, in the styles of the policies.
-function verdictOf(decision) {
+export function verdictOf(decision) {
   if (decision.allowed) return { pass: true, decision, headers: exposed(decision.headers) }
   const reason = decision.reason || undefined
   const answer = decision.challenge

@@ -5,7 +5,7 @@ import test from 'node:test'
 import { Stint, clientIP } from '@stint/client'
 import { limit as expressLimit } from '@stint/client/express'
 import { StintStore } from '@stint/client/express-rate-limit'
-import { limited } from '@stint/client/fetch'
+import { checkLimit, limited, rateLimitMiddleware, tooManyRequests } from '@stint/client/fetch'
 import { limit as honoLimit } from '@stint/client/hono'
 import { listen, startStint, undecided } from './server.js'
 
@@ -75,8 +75,18 @@ test('a challenge: 403 with its code, and onDenied sees it', async (t) => {
   const own = await app(t, expressLimit(limits, { ...options, onDenied: (req, res, d) => res.status(418).json([d.challenge, d.limits.map((l) => l.soft)]) }))
   const answer = await ask(own)
   assert.deepEqual([answer.status, await answer.json()], [418, [true, [true, false]]])
-  const fetched = await limited(limits, { ...options, key: () => 'soft ann' }, () => new Response())(new Request('http://example.com/'))
-  assert.equal((await fetched.json()).code, 'challenge')
+  const request = new Request('http://example.com/', { headers: { 'x-api-key': 'soft' } })
+  const byApiKey = (more) => rateLimitMiddleware({ limits, policy: 'soft', fail: 'closed', ...more })(request, {}, {}, () => new Response())
+  assert.equal((await byApiKey()).status, 200)
+  for (const fetched of [
+    await limited(limits, { ...options, key: () => 'soft ann' }, () => new Response())(request),
+    await byApiKey(),
+    tooManyRequests(await checkLimit(limits, { policy: 'soft' })('soft ann'), { error: 'rate_limited' }),
+  ]) {
+    assert.deepEqual([fetched.status, fetched.headers.get('content-type'), (await fetched.json()).code], [403, 'application/problem+json', 'challenge'])
+  }
+  const ownByKey = await byApiKey({ onDenied: (asked, d) => Response.json([asked === request, d.challenge], { status: 418 }) })
+  assert.deepEqual([ownByKey.status, await ownByKey.json()], [418, [true, true]])
 })
 
 test('Express: two entries, all or nothing, and costs', async (t) => {

@@ -105,7 +105,7 @@ export const hono: HonoMiddleware = honoLimit<Context>(limits, { policy: 'api', 
 export const worker: ExportedHandler<Env> = { fetch: limited(limits, { policy: 'api', key: clientIP({ header: 'cf-connecting-ip' }), fail: 'open' },
   (request: Request, env: Env) => new Response(request.url)) }
 export const plan: (request: Request, env: Env, ctx: unknown, next: () => Promise<Response>) => Promise<Response> =
-  rateLimitMiddleware<Env>({ limits: (env) => env.LIMITS, policy: 'api', fail: 'closed' })
+  rateLimitMiddleware<Env>({ limits: (env) => env.LIMITS, policy: 'api', fail: 'closed', cost: 2, onDenied: (request, d) => new Response(d.reason) })
 
 export async function calls(): Promise<Response | undefined> {
   const key = rateLimitKey({ user: () => 'u', ip: clientIP({ header: 'cf-connecting-ip' }) })
