@@ -56,7 +56,8 @@ class StintThrottle(BaseThrottle):
         if verdict.status in (0, 429):
             return verdict.status == 0
         said = json.loads(verdict.body)
-        refusal = APIException(said.get("detail", said["title"]), said.get("code"))
+        text, code = said.get("detail", said["title"]), said.get("code")
+        refusal = APIException({"detail": text, "code": code} if code else text, code)  # the framework renders no code by itself
         refusal.status_code = verdict.status
         raise refusal
 

@@ -1,5 +1,6 @@
 """Frameworks that ask stint: Django REST framework by its throttle, and Flask by Flask-Limiter with the storage of stint_limits."""
 
+import json
 import os
 import sys
 import unittest
@@ -91,6 +92,7 @@ class Throttle(unittest.TestCase):
         answers = [ask("drf sue", policy="soft")[0] for _ in range(2)]
         self.assertEqual([answer.status_code for answer in answers], [200, 403])
         self.assertEqual((str(answers[1].data["detail"]), answers[1].data["detail"].code), ("Are you a robot?", "challenge"))
+        self.assertEqual(json.loads(answers[1].render().content), {"detail": "Are you a robot?", "code": "challenge"})
 
     def test_no_decision_is_no_denial(self):
         dead = Stint([refused_port()], timeout=0.1)
