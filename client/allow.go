@@ -11,8 +11,8 @@ import (
 // Answer is what most callers need of a decision.
 type Answer struct {
 	Allowed bool
-	// Quota is that of the limit with least left, and Remaining what is left of it. Both are 0 if no limit counts the
-	// key.
+	// Quota is that of the limit with least left, and Remaining what is left of it: nothing for a denied caller, whose
+	// key may be blocked. Both are 0 if no limit counts the key.
 	Quota, Remaining uint64
 	// RetryAfter is how long a denied caller should wait; below 0 no wait helps.
 	RetryAfter time.Duration
@@ -31,7 +31,10 @@ func (c *Client) Allow(ctx context.Context, policy, key string) (Answer, error) 
 	}
 	a := Answer{Allowed: d.Allowed}
 	if l := Tightest(d.Limits); l != nil {
-		a.Quota, a.Remaining = l.Quota, l.Remaining
+		a.Quota = l.Quota
+		if d.Allowed {
+			a.Remaining = l.Remaining
+		}
 	}
 	switch {
 	case d.Allowed:

@@ -20,6 +20,7 @@ func TestAllowAnswersByTheLimitWithLeastLeft(t *testing.T) {
 		"allowed": {&stintv1.Decision{Allowed: true, Limits: limits},
 			client.Answer{Allowed: true, Quota: 5, Remaining: 3}},
 		"no limits": {&stintv1.Decision{Allowed: true, Limits: limits[2:]}, client.Answer{Allowed: true}},
+		"blocked":   {&stintv1.Decision{Limits: limits}, client.Answer{Quota: 5, RetryAfter: -1}},
 		"denied":    {&stintv1.Decision{RetryAfter: durationpb.New(time.Second)}, client.Answer{RetryAfter: time.Second}},
 		"no wait helps": {
 			&stintv1.Decision{},

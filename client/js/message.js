@@ -110,12 +110,13 @@ export function usageOf(r) {
   }
 }
 
-// tightest returns the limit that denied and waits longest, else the one with least left.
-export function tightest({ limits }) {
+// tightest returns the limit that denied and waits longest, else the one with least left: nothing, if a block of the key denied.
+export function tightest({ allowed, limits }) {
   const stopped = limits.filter((l) => !l.allowed && !l.shadow)
   if (stopped.length > 0) return stopped.reduce((a, b) => ((b.retryAfterMs ?? Infinity) > (a.retryAfterMs ?? Infinity) ? b : a))
   const counted = limits.filter((l) => !l.unlimited && !l.shadow)
-  return counted.reduce((a, b) => (a && a.remaining <= b.remaining ? a : b), undefined)
+  const least = counted.reduce((a, b) => (a && a.remaining <= b.remaining ? a : b), undefined)
+  return allowed || !least ? least : { ...least, remaining: 0 }
 }
 
 // dateOf returns an instant as a Date, rounded up: at the Date, what ends at the instant has ended.

@@ -79,7 +79,8 @@ final class StintLimiter implements LimiterInterface
         if ($counted === [] && $decision->allowed) {
             return self::unlimited();
         }
-        $remaining = $look && !$decision->allowed ? 0 : $counted[0]->remaining ?? 0;
+        $room = $decision->allowed || array_filter($counted, fn (LimitStatus $limit) => !$limit->allowed) !== []; // else a block denies
+        $remaining = $room ? $counted[0]->remaining : 0;
         $wait = $decision->allowed ? 0.0 : $decision->retryAfter;
         $at = $wait === null ? new \DateTimeImmutable('9999-12-31T23:59:59Z') // no wait helps
             : new \DateTimeImmutable(sprintf('@%.6F', microtime(true) + $wait));

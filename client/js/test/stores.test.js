@@ -3,6 +3,7 @@ import assert from 'node:assert/strict'
 import test from 'node:test'
 import { Stint } from '@stint/client'
 import { fastifyStore } from '@stint/client/fastify'
+import { checkLimit } from '@stint/client/fetch'
 import { StintThrottlerStorage } from '@stint/client/nestjs'
 import { rateLimiterStint } from '@stint/client/rate-limiter-flexible'
 import { Ratelimit } from '@stint/client/upstash'
@@ -227,4 +228,18 @@ test('rate-limiter-flexible: points pass, and a denial rejects with where the ke
   for (const wrong of [{ limits }, { limits, points: 1.5, duration: 1 }, { limits, points: 1 }, { limits, policy: 'five', execEvenly: true }]) {
     assert.throws(() => new RateLimiterStint(wrong), /RateLimiterStint: /)
   }
+})
+
+test('a key that is blocked has nothing left, whatever its limits have', async () => {
+  const body = { policy: 'five', key: 'blocked:ann', blockUntil: new Date(await advance('0s') + 86400000) }
+  const { status } = await fetch(`${url}/stint.v1.LimitService/Adjust`, { method: 'POST', headers: { 'content-type': 'application/json' }, body: JSON.stringify(body) })
+  assert.equal(status, 200)
+  const checked = await checkLimit(limits, { policy: 'five' })('blocked:ann')
+  assert.deepEqual([checked.allowed, checked.limit, checked.remaining, checked.decision.limits[0].remaining], [false, 5, 0, 5])
+  const upstash = new Ratelimit({ limits, policy: 'five', prefix: 'blocked' })
+  for (const standing of [await upstash.limit('ann'), await upstash.getRemaining('ann')]) assert.deepEqual([standing.limit, standing.remaining], [5, 0])
+  const RateLimiterStint = rateLimiterStint({ RateLimiterCompatibleAbstract, RateLimiterRes })
+  const flexible = new RateLimiterStint({ limits, policy: 'five', keyPrefix: 'blocked' })
+  assert.equal(await flexible.consume('ann').catch((res) => res.remainingPoints), 0)
+  assert.equal((await checkLimit(limits, { policy: 'five' })('free')).remaining, 4)
 })

@@ -32,8 +32,9 @@ test('exactly five are accepted, and a look counts nothing', function () use ($l
 
 test('all tokens or none', function () use ($limits) {
     $limiter = new StintLimiter($limits, 'five', ['user' => 'sf {all}']);
-    same([3, false, 3, true], [$limiter->consume(2)->getRemainingTokens(), $limiter->consume(4)->isAccepted(),
+    same([3, false, 3, true], [$limiter->consume(2)->getRemainingTokens(), ($more = $limiter->consume(4))->isAccepted(),
         $limiter->consume(0)->getRemainingTokens(), $limiter->consume(3)->isAccepted()]);
+    same(3, $more->getRemainingTokens(), 'fewer would fit:');
     same(5, $limits->get(['policy' => 'five', 'key' => 'user=sf %7Ball%7D'])[0]->used);
 });
 
@@ -53,10 +54,13 @@ test('a key that is blocked has nothing left', function () use ($limits) {
     }
     $limiter = new StintLimiter($limits, 'login', 'sf blocked');
     same([0, false], [$limiter->consume(0)->getRemainingTokens(), $limiter->consume()->isAccepted()]);
-    $limit = ['policy' => 'login', 'limit' => 'account', 'quota' => '5', 'remaining' => '2'];
+    $limit = ['policy' => 'login', 'limit' => 'account', 'quota' => '5', 'remaining' => '2', 'allowed' => true];
     $servers = new Servers([['status' => 200, 'body' => ['decision' => ['deniedBy' => ['login/account'], 'limits' => [$limit]]]]]);
-    $look = (new StintLimiter(client($servers->urls), 'login', 'sf blocked'))->consume(0);
-    same([0, true, 5], [$look->getRemainingTokens(), $look->isAccepted(), $look->getLimit()]);
+    $limiter = new StintLimiter(client($servers->urls), 'login', 'sf blocked');
+    foreach ([0, 1] as $tokens) {
+        $limit = $limiter->consume($tokens);
+        same([0, $tokens === 0, 5], [$limit->getRemainingTokens(), $limit->isAccepted(), $limit->getLimit()]);
+    }
 });
 
 test('a key that is blocked is denied, though none of its limits can deny', function () {
