@@ -7,7 +7,9 @@ namespace Stint;
 /** What the middlewares do with a request: how it is answered, or that it goes on. It throws what no fail mode may hide. */
 final class StintGuard
 {
-    private const TITLES = [400 => 'Bad request', 403 => 'Forbidden', 429 => 'Too many requests', 503 => 'No decision'];
+    private const TITLES = [400 => 'Bad request', 403 => 'Forbidden', 429 => 'Too many requests', 503 => 'Service unavailable'];
+    private const PROBLEMS = 'https://iana.org/assignments/http-problem-types#';
+    private const UNDECIDED = 'The request was not carried out, since its limits could not be checked. Try again.';
 
     /**
      * key: makes a text of a request, or parts by name, escaped as Stint::safeKey does; null: 400. fail, while the cluster gives no
@@ -45,7 +47,7 @@ final class StintGuard
             }
             $this->onError === null || ($this->onError)($error);
             $opens = $this->fail === 'open' && !$error->noRoom;
-            return $opens ? [0, ['Stint-Failed' => 'open'], '', null] : self::refusal(503, 'Ask again.', ['Retry-After' => '1']);
+            return $opens ? [0, ['Stint-Failed' => 'open'], '', null] : self::refusal(503, self::UNDECIDED, ['Retry-After' => '1']);
         }
         return $decision->allowed ? [0, $decision->headers, '', $decision]
             : self::refusal($decision->challenge ? 403 : 429, $decision->reason, $decision->headers, $decision);
@@ -58,7 +60,9 @@ final class StintGuard
         if ($decision?->challenge) {
             $body = ['type' => 'urn:stint:problem:challenge', 'title' => 'Challenge required', 'code' => 'challenge'] + $body;
         } elseif ($decision !== null) {
-            $body = ['type' => 'https://iana.org/assignments/http-problem-types#quota-exceeded', 'violated-policies' => $decision->deniedBy] + $body;
+            $body = ['type' => self::PROBLEMS . 'quota-exceeded', 'violated-policies' => $decision->deniedBy] + $body;
+        } elseif ($status === 503) {
+            $body = ['type' => self::PROBLEMS . 'temporary-reduced-capacity'] + $body;
         }
         $headers += ['Cache-Control' => 'no-store', 'Content-Type' => 'application/problem+json'];
         return [$status, $headers, json_encode(array_filter($body, fn ($field) => $field !== ''), \JSON_THROW_ON_ERROR), $decision];

@@ -57,8 +57,10 @@ test('no key, an unknown key, and no decision', function () use ($limits) {
         $errors[] = $error;
     };
     $nowhere = client((new Servers([$undecided, $undecided, $undecided, $undecided]))->urls);
-    foreach (answers($nowhere, 'five', 'mw ann', 'closed', $hear) as [$status, $headers]) {
-        same([503, '1'], [$status, $headers['Retry-After']]);
+    $problem = ['type' => 'https://iana.org/assignments/http-problem-types#temporary-reduced-capacity', 'title' => 'Service unavailable', 'status' => 503,
+        'detail' => 'The request was not carried out, since its limits could not be checked. Try again.'];
+    foreach (answers($nowhere, 'five', 'mw ann', 'closed', $hear) as [$status, $headers, $content]) {
+        same([503, '1', $problem], [$status, $headers['Retry-After'], json_decode($content, true)]);
     }
     foreach (answers($nowhere, 'five', 'mw ann', 'open', $hear) as [$status, $headers, $content]) {
         same([200, 'open', 'null'], [$status, $headers['Stint-Failed'], $content]);
