@@ -57,21 +57,21 @@ class StintStorage(Storage, MovingWindowSupport, _Weighted):
         return self._limits.get(self._window(key, _item_of(key)[1]))[0].used
 
     def get_expiry(self, key: str) -> int:
-        """Returns when the window ends, in Unix seconds; now, if there is none."""
+        """Returns when the window ends, in Unix seconds, rounded down as other storages do: who shows it adds one. Now, if there is none."""
         expiry = _item_of(key)[1]
         decision = self._limits.check(self._window(key, expiry), mode="peek", idempotency_id=None)
         ends = decision.limits[0].reset_at if decision.limits[0].used else decision.decided_at
-        return math.ceil(ends.timestamp())
+        return int(ends.timestamp())
 
     def acquire_entry(self, key: str, limit: int, expiry: int, amount: int = 1) -> bool:
         """Decides and counts."""
         return self._limits.check(self._sliding(_LOG, key, limit, expiry, amount)).allowed
 
     def get_moving_window(self, key: str, limit: int, expiry: int) -> Tuple[int, int]:
-        """Returns the start of the window, in Unix seconds, and the hits in it. The start is that of the oldest hit: when it leaves,
-        one more fits."""
+        """Returns the start of the window, in Unix seconds, rounded down, and the hits in it. The start is that of the oldest hit: when
+        it leaves, one more fits."""
         used, now, wait = self._used(_LOG, key, limit, expiry)
-        return math.ceil(now + wait) - expiry, used
+        return int(now + wait) - expiry, used
 
     def acquire_sliding_window_entry(self, key: str, limit: int, expiry: int, amount: int = 1) -> bool:
         """Decides and counts."""

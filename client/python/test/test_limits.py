@@ -58,7 +58,7 @@ class Storage(unittest.TestCase):
         self.assertFalse(limiter.test(item, "ann"))
         reset, remaining = limiter.get_window_stats(item, "ann")
         self.assertEqual(remaining, 0)
-        self.assertTrue(before + 3600 <= reset <= now() + 3601, "the window begins with the first hit")
+        self.assertTrue(int(before) + 3600 <= reset <= now() + 3600, "the window begins with the first hit")
         self.assertEqual(storage.get(item.key_for("ann")), 32)
         self.assertEqual(limiter.get_window_stats(item, "bob")[1], 5)
         self.assertTrue(limiter.hit(item, "bob", cost=5))
@@ -78,7 +78,7 @@ class Storage(unittest.TestCase):
         self.assertFalse(limiter.test(item, "eve"))
         reset, remaining = limiter.get_window_stats(item, "eve")
         self.assertEqual(remaining, 0)
-        self.assertTrue(before + 3600 <= reset <= now() + 3601, "the oldest hit leaves after an hour")
+        self.assertTrue(int(before) + 3600 <= reset <= now() + 3600, "the oldest hit leaves after an hour")
         self.assertFalse(limiter.hit(item, "big", cost=6))
         self.assertTrue(limiter.hit(item, "big", cost=5))
 
