@@ -8,13 +8,34 @@ import (
 	"testing"
 )
 
-// The screen of a key shows what is left and who denies, as the answers say it: what is held is a part of what is used,
-// and a block by hand denies under a policy in shadow too.
-func TestTheDashboardShowsAKeyAsItIs(t *testing.T) {
+// drawnScreen is what a screen of the dashboard has drawn.
+type drawnScreen struct {
+	Text, Health string
+	Bars         []string
+}
+
+// drawDashboard draws the screen of an address in Node, from the answers to the procedures that it asks.
+func drawDashboard(t *testing.T, address, answers string) (drawn drawnScreen) {
+	t.Helper()
 	node, err := exec.LookPath("node")
 	if err != nil {
 		t.Skip("node is not installed: Debian's nodejs has it")
 	}
+	draw := exec.Command(node, "testdata/dashboard.mjs")
+	draw.Stdin = strings.NewReader(`{"hash":"#/` + address + `","answers":{` + answers + `}}`)
+	out, err := draw.Output()
+	if err == nil {
+		err = json.Unmarshal(out, &drawn)
+	}
+	if err != nil {
+		t.Fatalf("%s is not drawn: %v", address, err)
+	}
+	return drawn
+}
+
+// The screen of a key shows what is left and who denies, as the answers say it: what is held is a part of what is used,
+// and a block by hand denies under a policy in shadow too.
+func TestTheDashboardShowsAKeyAsItIs(t *testing.T) {
 	const blocked = `"limits":[{"policy":"p","limit":"day","quota":"10","used":"0","held":"0","remaining":"10",` +
 		`"shadow":true,"blockedUntil":"2030-01-01T00:00:00Z"}]`
 	for _, c := range []struct {
@@ -29,19 +50,10 @@ func TestTheDashboardShowsAKeyAsItIs(t *testing.T) {
 		{blocked, `"allowed":false,` + blocked, "Denied by p (blocked)", []string{"0 "}},
 		{blocked, `"allowed":true,` + blocked, "Allowed: nothing limits it. Limits in shadow would deny.", []string{"0 "}},
 	} {
-		draw := exec.Command(node, "testdata/dashboard.mjs")
-		draw.Stdin = strings.NewReader(`{"hash":"#/key?policy=p&key=k","answers":{"LimitService/Get":{"at":` +
-			`"2026-01-01T00:00:00Z",` + c.get + `},"LimitService/Check":{"decision":{` + c.check + `}}}}`)
-		out, err := draw.Output()
-		var drawn struct {
-			Text string
-			Bars []string
-		}
-		if err == nil {
-			err = json.Unmarshal(out, &drawn)
-		}
-		if err != nil || !strings.HasPrefix(drawn.Text, c.text) || !slices.Equal(drawn.Bars, c.bars) {
-			t.Errorf("drawn as %.80q with the bars %q, want %q with %q: %v", drawn.Text, drawn.Bars, c.text, c.bars, err)
+		drawn := drawDashboard(t, "key?policy=p&key=k", `"LimitService/Get":{"at":"2026-01-01T00:00:00Z",`+c.get+
+			`},"LimitService/Check":{"decision":{`+c.check+`}}`)
+		if !strings.HasPrefix(drawn.Text, c.text) || !slices.Equal(drawn.Bars, c.bars) {
+			t.Errorf("drawn as %.80q with the bars %q, want %q with %q", drawn.Text, drawn.Bars, c.text, c.bars)
 		}
 	}
 }
@@ -49,10 +61,6 @@ func TestTheDashboardShowsAKeyAsItIs(t *testing.T) {
 // The line above every screen counts what the command status counts, and a token that may not see the state is told so:
 // nothing is wrong then. A node that answers is not silent.
 func TestTheDashboardTellsTheStateAsItIs(t *testing.T) {
-	node, err := exec.LookPath("node")
-	if err != nil {
-		t.Skip("node is not installed: Debian's nodejs has it")
-	}
 	const unseen = "This token may not see the state of the cluster: that takes the operation observe."
 	for _, c := range []struct{ status, health, says, saysNot string }{
 		{`"nodes":[{"id":"n1","state":"active","alive":true,"machine":{}},{"id":"n0","state":"removed"}],` +
@@ -63,16 +71,32 @@ func TestTheDashboardTellsTheStateAsItIs(t *testing.T) {
 		{`"nodes":[{"id":"n1","state":"active","silent":"3s"}]`, "All is well", "n1silent for 3 s", "n1active"},
 		{`"nodes":[{"id":"n1","state":"active","alive":true}],"partial":true`, unseen, unseen, "silent"},
 	} {
-		draw := exec.Command(node, "testdata/dashboard.mjs")
-		draw.Stdin = strings.NewReader(`{"hash":"#/cluster","answers":{"ClusterService/Status":{` + c.status + `}}}`)
-		out, err := draw.Output()
-		var drawn struct{ Text, Health string }
-		if err == nil {
-			err = json.Unmarshal(out, &drawn)
-		}
-		if err != nil || !strings.HasPrefix(drawn.Health, c.health) || !strings.Contains(drawn.Text, c.says) ||
+		drawn := drawDashboard(t, "cluster", `"ClusterService/Status":{`+c.status+`}`)
+		if !strings.HasPrefix(drawn.Health, c.health) || !strings.Contains(drawn.Text, c.says) ||
 			strings.Contains(drawn.Text, c.saysNot) {
-			t.Errorf("%s is drawn as %q below %q: %v", c.status, drawn.Text, drawn.Health, err)
+			t.Errorf("%s is drawn as %q below %q", c.status, drawn.Text, drawn.Health)
+		}
+	}
+}
+
+// A bill is shown for the period that the command usage prints: in the meter's zone, in which the period begins.
+func TestTheDashboardShowsBillsInTheZoneOfTheirMeter(t *testing.T) {
+	for _, c := range []struct{ start, end, zone, label string }{
+		{"2026-09-30T22:00:00Z", "2026-10-31T23:00:00Z", "Europe/Berlin", "26-10"},
+		{"2026-10-01T04:00:00Z", "2026-11-01T04:00:00Z", "America/New_York", "26-10"},
+		{"2026-12-01T00:00:00Z", "2027-01-01T00:00:00Z", "", "26-12"},
+		{"2025-12-31T23:00:00Z", "2026-12-31T23:00:00Z", "Europe/Berlin", "2026"},
+		{"2026-10-30T23:00:00Z", "2026-10-31T23:00:00Z", "Europe/Berlin", "10-31"},
+		{"2026-10-04T22:00:00Z", "2026-10-11T22:00:00Z", "Europe/Berlin", "10-05"},
+		{"2026-10-01T00:00:00Z", "2026-11-01T00:00:00Z", "Europe/Unknown", "26-10"}, // to this browser
+	} {
+		record := `{"start":"` + c.start + `","end":"` + c.end + `","units":"3"}`
+		if c.zone != "" {
+			record = strings.TrimSuffix(record, "}") + `,"timeZone":"` + c.zone + `"}`
+		}
+		drawn := drawDashboard(t, "usage?policy=p&key=k", `"ObserveService/ListUsage":{"records":[`+record+`]}`)
+		if !strings.HasPrefix(drawn.Text, "3"+c.label+"policymeter") {
+			t.Errorf("%s is drawn as %q, want a bar with %q", record, drawn.Text, c.label)
 		}
 	}
 }

@@ -406,6 +406,23 @@ function denialRow(e) {
     (d.token ? d.token + ', ' : '') + d.protocol, h('span', { class: 'soft' }, d.node + (d.cached ? ', repeated' : ''))]
 }
 
+// period is that of a record in its meter's zone, as stint usage prints it: 2026, 2026-10 or 2026-10-31. Of any other it is both ends.
+function period({ start, end, timeZone = 'UTC' }) {
+  let from, to
+  try {
+    [from, to] = [start, end].map((at) => new Date(at).toLocaleString('sv', { timeZone })) // 2026-10-01 00:00:00
+  } catch { // this browser does not know the zone
+    return period({ start, end })
+  }
+  const read = (local) => Date.parse(local.replace(' ', 'T') + 'Z')
+  const [year, month, day] = from.split(/\D/).map(Number)
+  for (const [length, next] of [[4, Date.UTC(year + 1, 0)], [7, Date.UTC(year, month)], [10, Date.UTC(year, month - 1, day + 1)]]) {
+    const text = from.slice(0, length)
+    if (Date.parse(text) === read(from) && next === read(to)) return text
+  }
+  return `${from.slice(0, 16)} to ${to.slice(0, 16)} ${timeZone}`
+}
+
 // months draws the periods of one key, the oldest first: what was used less what was given back.
 function months(records) {
   const periods = records.toSorted((a, b) => Date.parse(a.start) - Date.parse(b.start)).slice(-24)
@@ -416,7 +433,7 @@ function months(records) {
     periods.map((r, i) => {
       const tall = (height * net[i]) / most
       return s('g', {}, s('rect', { class: 'part', x: wide * i + 4, y: 16 + height - tall, width: wide - 8, height: tall, rx: 3 }),
-        s('text', { x: wide * i + wide / 2, y: 12 + height - tall }, compact.format(net[i])), s('text', { x: wide * i + wide / 2, y: height + 32 }, r.start.slice(2, 7)))
+        s('text', { x: wide * i + wide / 2, y: 12 + height - tall }, compact.format(net[i])), s('text', { x: wide * i + wide / 2, y: height + 32 }, period(r).slice(0, 10).slice(-5)))
     }))
 }
 
