@@ -79,24 +79,28 @@ func TestTheDashboardTellsTheStateAsItIs(t *testing.T) {
 	}
 }
 
-// A bill is shown for the period that the command usage prints: in the meter's zone, in which the period begins.
-func TestTheDashboardShowsBillsInTheZoneOfTheirMeter(t *testing.T) {
-	for _, c := range []struct{ start, end, zone, label string }{
-		{"2026-09-30T22:00:00Z", "2026-10-31T23:00:00Z", "Europe/Berlin", "26-10"},
-		{"2026-10-01T04:00:00Z", "2026-11-01T04:00:00Z", "America/New_York", "26-10"},
-		{"2026-12-01T00:00:00Z", "2027-01-01T00:00:00Z", "", "26-12"},
-		{"2025-12-31T23:00:00Z", "2026-12-31T23:00:00Z", "Europe/Berlin", "2026"},
-		{"2026-10-30T23:00:00Z", "2026-10-31T23:00:00Z", "Europe/Berlin", "10-31"},
-		{"2026-10-04T22:00:00Z", "2026-10-11T22:00:00Z", "Europe/Berlin", "10-05"},
-		{"2026-10-01T00:00:00Z", "2026-11-01T00:00:00Z", "Europe/Unknown", "26-10"}, // to this browser
+// A bill is shown as the command usage prints it: with what is owed, and its period in the meter's zone.
+func TestTheDashboardShowsBillsAsTheCommandUsageDoes(t *testing.T) {
+	for _, c := range []struct{ start, end, zone, label, period string }{
+		{"2026-09-30T22:00:00Z", "2026-10-31T23:00:00Z", "Europe/Berlin", "26-10", "2026-10"},
+		{"2026-10-01T04:00:00Z", "2026-11-01T04:00:00Z", "America/New_York", "26-10", "2026-10"},
+		{"2026-12-01T00:00:00Z", "2027-01-01T00:00:00Z", "", "26-12", "2026-12"},
+		{"2025-12-31T23:00:00Z", "2026-12-31T23:00:00Z", "Europe/Berlin", "2026", "2026"},
+		{"2026-10-30T23:00:00Z", "2026-10-31T23:00:00Z", "Europe/Berlin", "10-31", "2026-10-31"},
+		{"2026-10-04T22:00:00Z", "2026-10-11T22:00:00Z", "Europe/Berlin", "10-05",
+			"2026-10-05 00:00 to 2026-10-12 00:00 Europe/Berlin"},
+		{"2026-10-01T00:00:00Z", "2026-11-01T00:00:00Z", "Europe/Unknown", "26-10", "2026-10"}, // to this browser
 	} {
-		record := `{"start":"` + c.start + `","end":"` + c.end + `","units":"3"}`
+		record := `"policy":"p","meter":"m","key":"k","start":"` + c.start + `","end":"` + c.end + `","units":"977",` +
+			`"credits":"12","corrections":"-5","state":"USAGE_STATE_FINAL","recovered":true`
 		if c.zone != "" {
-			record = strings.TrimSuffix(record, "}") + `,"timeZone":"` + c.zone + `"}`
+			record += `,"timeZone":"` + c.zone + `"`
 		}
-		drawn := drawDashboard(t, "usage?policy=p&key=k", `"ObserveService/ListUsage":{"records":[`+record+`]}`)
-		if !strings.HasPrefix(drawn.Text, "3"+c.label+"policymeter") {
-			t.Errorf("%s is drawn as %q, want a bar with %q", record, drawn.Text, c.label)
+		drawn := drawDashboard(t, "usage?policy=p&key=k", `"ObserveService/ListUsage":{"records":[{`+record+`}]}`)
+		want := "960" + c.label + "policymeterkeyperiodstateunitscreditscorrectionsowed" +
+			"pmk" + c.period + "final, recovered97712-5960"
+		if !strings.HasPrefix(drawn.Text, want) {
+			t.Errorf("%s is drawn as %q, want %q", record, drawn.Text, want)
 		}
 	}
 }

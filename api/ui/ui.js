@@ -321,8 +321,9 @@ const screens = {
       const list = await call('ObserveService/ListUsage', { namespace: namespace(), policy: values.policy, key: values.key, period: values.period, pageSize: 200 })
       return [
         values.policy && values.key ? months(list.records ?? []) : '',
-        table(['policy', 'meter', 'key', 'from', 'to', 'state', '#units', '#credits', '#corrections'], (list.records ?? []).map((r) => [r.policy, r.meter, r.key,
-          moment(r.start), moment(r.end), (r.state ?? '').replace('USAGE_STATE_', '').toLowerCase(), count(r.units), count(r.credits), count(r.corrections)]),
+        table(['policy', 'meter', 'key', 'period', 'state', '#units', '#credits', '#corrections', '#owed'], (list.records ?? []).map((r) => [r.policy, r.meter, r.key,
+          h('span', { title: `${moment(r.start)} to ${moment(r.end)}` }, period(r)),
+          (r.state ?? '').replace('USAGE_STATE_', '').toLowerCase() + (r.recovered ? ', recovered' : ''), count(r.units), count(r.credits), count(r.corrections), count(owed(r))]),
         'No usage: only policies with meter: keep it.'),
         h('p', { class: 'soft' }, list.nextPageToken ? 'The first 200 records. The command stint usage lists all, as NDJSON or CSV.'
           : `Complete through ${moment(list.completeThrough)}.`),
@@ -423,11 +424,13 @@ function period({ start, end, timeZone = 'UTC' }) {
   return `${from.slice(0, 16)} to ${to.slice(0, 16)} ${timeZone}`
 }
 
-// months draws the periods of one key, the oldest first: what was used less what was given back.
+const owed = (r) => BigInt(r.units ?? 0) - BigInt(r.credits ?? 0) + BigInt(r.corrections ?? 0)
+
+// months draws what is owed for the periods of one key, the oldest first.
 function months(records) {
   const periods = records.toSorted((a, b) => Date.parse(a.start) - Date.parse(b.start)).slice(-24)
   if (periods.length === 0) return ''
-  const net = periods.map((r) => Math.max(0, Number(r.units ?? 0) - Number(r.credits ?? 0) + Number(r.corrections ?? 0)))
+  const net = periods.map((r) => Math.max(0, Number(owed(r))))
   const most = Math.max(...net, 1), height = 120, wide = 34
   return s('svg', { class: 'months', width: wide * periods.length, height: height + 40, role: 'img', 'aria-label': 'Units in each period; the table has the figures.' },
     periods.map((r, i) => {

@@ -42,7 +42,7 @@ const dashboardPolicies = `policies:
     notify: [billing]
     limits:
       - {name: month, quota: 1000, unit: rows, calendar: {unit: month, time_zone: UTC}, thresholds: [1%]}
-    meter: {name: rows, calendar: {unit: month, time_zone: UTC}}
+    meter: {name: rows, calendar: {unit: month, time_zone: Europe/Berlin}}
   plan:
     lease: {units: 100, for: 10s}
     limits:
@@ -89,6 +89,7 @@ func TestDashboard(t *testing.T) {
 	// Each time that the load was repeated has added 12.
 	b.await(`[...document.querySelectorAll('svg.months text')].some((units) ` +
 		`=> units.textContent > 0 && units.textContent % 12 === 0)`)
+	b.await(`/^\d{4}-\d\d$/.test(document.querySelector('#drawn td:nth-child(4)').textContent)`) // a month of Berlin
 	b.picture("usage-key")
 	b.replaysDeadLetters()
 	b.press("5")
