@@ -104,3 +104,18 @@ func TestTheDashboardShowsBillsAsTheCommandUsageDoes(t *testing.T) {
 		}
 	}
 }
+
+// A page without bills says that there are none only if it is the last, and if all bills can be read.
+func TestTheDashboardDoesNotDenyBillsOnOtherPages(t *testing.T) {
+	const none, more = "No usage: only policies with meter: keep it.", "The command stint usage lists all"
+	for answer, is := range map[string]struct{ says, saysNot string }{
+		``:                    {none, more},
+		`"nextPageToken":"t"`: {more, none},
+		`"unreadable":[{"policy":"p","key":"k"}]`: {"Without the bills of 1 key, which cannot be read", none},
+	} {
+		drawn := drawDashboard(t, "usage?policy=p&key=k", `"ObserveService/ListUsage":{`+answer+`}`)
+		if !strings.Contains(drawn.Text, is.says) || strings.Contains(drawn.Text, is.saysNot) {
+			t.Errorf("the answer %q is drawn as %q, want %q and not %q", answer, drawn.Text, is.says, is.saysNot)
+		}
+	}
+}

@@ -319,13 +319,15 @@ const screens = {
     slow: true,
     async look(values) {
       const list = await call('ObserveService/ListUsage', { namespace: namespace(), policy: values.policy, key: values.key, period: values.period, pageSize: 200 })
+      const unreadable = (list.unreadable ?? []).length
       return [
+        unreadable > 0 ? h('p', { class: 'error' }, `Without the bills of ${count(unreadable)} ${unreadable === 1 ? 'key' : 'keys'}, which cannot be read: stint usage names them.`) : '',
         values.policy && values.key ? months(list.records ?? []) : '',
         table(['policy', 'meter', 'key', 'period', 'state', '#units', '#credits', '#corrections', '#owed'], (list.records ?? []).map((r) => [r.policy, r.meter, r.key,
           h('span', { title: `${moment(r.start)} to ${moment(r.end)}` }, period(r)),
           (r.state ?? '').replace('USAGE_STATE_', '').toLowerCase() + (r.recovered ? ', recovered' : ''), count(r.units), count(r.credits), count(r.corrections), count(owed(r))]),
-        'No usage: only policies with meter: keep it.'),
-        h('p', { class: 'soft' }, list.nextPageToken ? 'The first 200 records. The command stint usage lists all, as NDJSON or CSV.'
+        list.nextPageToken || unreadable > 0 ? 'No usage on this page.' : 'No usage: only policies with meter: keep it.'),
+        h('p', { class: 'soft' }, list.nextPageToken ? 'There is more than this page. The command stint usage lists all, as NDJSON or CSV.'
           : `Complete through ${moment(list.completeThrough)}.`),
       ]
     },
