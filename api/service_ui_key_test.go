@@ -59,22 +59,30 @@ func TestTheDashboardShowsAKeyAsItIs(t *testing.T) {
 }
 
 // The line above every screen counts what the command status counts, and a token that may not see the state is told so:
-// nothing is wrong then. A node that answers is not silent.
+// nothing is wrong then. A node that answers is not silent. Nothing that is wrong hides the backup or the dead letters.
 func TestTheDashboardTellsTheStateAsItIs(t *testing.T) {
 	const unseen = "This token may not see the state of the cluster: that takes the operation observe."
-	for _, c := range []struct{ status, health, says, saysNot string }{
+	const one = `"nodes":[{"id":"n1","state":"active","alive":true}]`
+	for _, c := range []struct{ status, dead, health, says, saysNot string }{
 		{`"nodes":[{"id":"n1","state":"active","alive":true,"machine":{}},{"id":"n0","state":"removed"}],` +
-			`"shards":[{"name":"system","owner":"n1"},{"name":"0","owner":"n1"}]`,
-			"All is well: 1 node, 1 shard, all owned.", "n0removed", "silent"},
-		{`"nodes":[{"id":"n1","state":"active","alive":true}]`, "All is well: 1 node, 0 shards, all owned.", "n1active",
+			`"shards":[{"name":"system","owner":"n1"},{"name":"0","owner":"n1"}]`, ``,
+			"well: All is well: 1 node, 1 shard, all owned. There is no backup.", "n0removed", "silent"},
+		{one, ``, "well: All is well: 1 node, 0 shards, all owned. There is no backup.", "n1active", "silent"},
+		{`"nodes":[{"id":"n1","state":"active","silent":"3s"}]`, ``,
+			"well: All is well: 1 node, 0 shards, all owned. There is no backup.", "n1silent for 3 s", "n1active"},
+		{one + `,"partial":true`, ``, "bad: " + unseen, unseen, "silent"},
+		{one + `,"partial":true`, `{}`, "bad: " + unseen + "\n1 dead letter: see Events.", unseen, "silent"},
+		{one, `{},{}`, "bad: 1 node, 0 shards, all owned. There is no backup. 2 dead letters: see Events.", "n1active",
 			"silent"},
-		{`"nodes":[{"id":"n1","state":"active","silent":"3s"}]`, "All is well", "n1silent for 3 s", "n1active"},
-		{`"nodes":[{"id":"n1","state":"active","alive":true}],"partial":true`, unseen, unseen, "silent"},
+		{one + `,"problems":["p","q"]`, ``, "bad: p\nq\nThere is no backup.", "n1active", "silent"},
+		{one + `,"problems":["p"]`, `{},{}`, "bad: p\nThere is no backup. 2 dead letters: see Events.", "n1active",
+			"silent"},
 	} {
-		drawn := drawDashboard(t, "cluster", `"ClusterService/Status":{`+c.status+`}`)
-		if !strings.HasPrefix(drawn.Health, c.health) || !strings.Contains(drawn.Text, c.says) ||
+		drawn := drawDashboard(t, "cluster", `"ClusterService/Status":{`+c.status+
+			`},"SinkService/ListEvents":{"events":[`+c.dead+`]}`)
+		if drawn.Health != c.health || !strings.Contains(drawn.Text, c.says) ||
 			strings.Contains(drawn.Text, c.saysNot) {
-			t.Errorf("%s is drawn as %q below %q", c.status, drawn.Text, drawn.Health)
+			t.Errorf("%s is drawn as %q below %q, want %q", c.status, drawn.Text, drawn.Health, c.health)
 		}
 	}
 }

@@ -35,7 +35,7 @@ while (!byId.drawn?.childNodes.length || !byId.health?.textContent) await new Pr
 const drawn = all(byId.drawn)
 console.log(JSON.stringify({
   text: drawn.filter((n) => n.nodeType === 3).map((n) => n.nodeValue).join(''),
-  health: byId.health.textContent,
+  health: `${byId.health.className}: ${byId.health.textContent}`,
   bars: drawn.filter((n) => n.nodeName === 'rect' && n.named.class?.startsWith('part')).map((n) => `${n.named.width}${n.named.class.slice(4)}`),
 }))
 process.exit()

@@ -734,27 +734,28 @@ function morph(view, made) {
 // judge says in one line above every screen whether something is wrong.
 async function judge() {
   let wrong = []
-  let text
+  const known = [] // beside what is wrong
   try {
     const status = await call('ClusterService/Status')
     const nodes = (status.nodes ?? []).filter((n) => n.state !== 'removed').length
     const shards = (status.shards ?? []).filter((s) => s.name !== 'system').length // the others have the keys
     wrong = status.partial ? [unseen] : status.problems ?? []
-    text = `All is well: ${nodes} ${nodes === 1 ? 'node' : 'nodes'}, ${shards} ${shards === 1 ? 'shard' : 'shards'}, all owned. ` +
-      (status.lastBackup ? `The newest backup is ${span((now() - Date.parse(status.lastBackup)) / 1000 + 's')} old.` : 'There is no backup.') + memory.letters
+    if (wrong.length === 0) known.push(`${memory.letters ? '' : 'All is well: '}${nodes} ${nodes === 1 ? 'node' : 'nodes'}, ${shards} ${shards === 1 ? 'shard' : 'shards'}, all owned.`)
+    if (!status.partial) known.push(status.lastBackup ? `The newest backup is ${span((now() - Date.parse(status.lastBackup)) / 1000 + 's')} old.` : 'There is no backup.')
+    if (memory.letters) known.push(memory.letters)
   } catch (failure) {
     wrong = [failure.message]
   }
   const health = byId('health')
-  health.className = wrong.length > 0 ? 'bad' : 'well'
-  const said = wrong.length > 0 ? wrong.join('\n') : text
+  health.className = wrong.length > 0 || memory.letters ? 'bad' : 'well'
+  const said = wrong.concat(known.join(' ') || []).join('\n')
   if (health.textContent !== said) health.textContent = said // a screen reader reads every change
 }
 
 // letters counts the dead letters, for those who may see them.
 async function letters() {
   const { events = [], more } = await call('SinkService/ListEvents', { state: 'dead', count: 100 }).catch(() => ({}))
-  memory.letters = events.length === 0 ? '' : ` ${events.length}${more ? ' or more' : ''} dead ${events.length === 1 ? 'letter' : 'letters'}: see Events.`
+  memory.letters = events.length === 0 ? '' : `${events.length}${more ? ' or more' : ''} dead ${events.length === 1 ? 'letter' : 'letters'}: see Events.`
 }
 
 // look goes round while the page is visible.

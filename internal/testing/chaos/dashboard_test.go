@@ -131,6 +131,7 @@ func TestDashboard(t *testing.T) {
 	}
 	b.press("1")
 	b.await(fmt.Sprintf(`document.querySelector('#health.bad')?.textContent.includes(%q)`, c.Name(2)))
+	b.await(`document.querySelector('#health.bad')?.textContent.includes('There is no backup.')`)
 	b.picture("node-down")
 	if err := c.Restart(2); err != nil {
 		t.Fatal(err)
