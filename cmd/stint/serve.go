@@ -108,8 +108,8 @@ func (c *serveCommand) serve(s streams, start func(context.Context, node.Config)
 	return errors.Join(err, n.Close(draining))
 }
 
-// boundMemory makes Go's garbage collector work harder before the process has used up the memory of its container or
-// machine. GOMEMLIMIT takes precedence.
+// boundMemory makes Go's garbage collector work harder before the process has used up the memory of its container,
+// unit or machine. GOMEMLIMIT takes precedence.
 func boundMemory() {
 	if os.Getenv("GOMEMLIMIT") == "" {
 		debug.SetMemoryLimit(node.Memory() / 10 * 9)
