@@ -80,13 +80,17 @@ func extAuthzQuestion(peer string, about *authv3.AttributeContext) *gate.Questio
 // extAuthzResponse translates the answer of a gate.
 func extAuthzResponse(w *answerRecorder) *authv3.CheckResponse {
 	if w.status == http.StatusOK {
-		return &authv3.CheckResponse{Status: &spb.Status{}, HttpResponse: &authv3.CheckResponse_OkResponse{
-			OkResponse: &authv3.OkHttpResponse{
-				Headers: extAuthzHeaders(w.header, func(name string) bool {
-					return name == gates.FailedHeader
-				}),
-				ResponseHeadersToAdd: extAuthzHeaders(w.header, isForVisitor),
-			}}}
+		ok := &authv3.OkHttpResponse{
+			Headers: extAuthzHeaders(w.header, func(name string) bool {
+				return name == gates.FailedHeader
+			}),
+			ResponseHeadersToAdd: extAuthzHeaders(w.header, isForVisitor),
+		}
+		if len(ok.Headers) == 0 {
+			ok.HeadersToRemove = []string{gates.FailedHeader} // a visitor's own would deceive the site
+		}
+		return &authv3.CheckResponse{Status: &spb.Status{},
+			HttpResponse: &authv3.CheckResponse_OkResponse{OkResponse: ok}}
 	}
 	return &authv3.CheckResponse{Status: &spb.Status{Code: int32(codes.PermissionDenied)},
 		HttpResponse: &authv3.CheckResponse_DeniedResponse{DeniedResponse: &authv3.DeniedHttpResponse{

@@ -19,6 +19,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/stint-io/stint/api/gates"
 	"github.com/stint-io/stint/internal/testing/await"
 	"github.com/stint-io/stint/policy"
 	"github.com/stint-io/stint/shard"
@@ -79,6 +80,10 @@ func outcomeByGRPC(ctx context.Context, t *testing.T, conn *grpc.ClientConn, m *
 	options := answer.GetOkResponse().GetResponseHeadersToAdd()
 	for _, o := range answer.GetOkResponse().GetHeaders() {
 		headers[forSite+o.Header.Key] = o.Header.Value
+	}
+	if ok := answer.GetOkResponse(); ok != nil && headers[forSite+gates.FailedHeader] == "" &&
+		!slices.Contains(ok.HeadersToRemove, gates.FailedHeader) {
+		t.Errorf("a visitor's own %s reaches the site", gates.FailedHeader)
 	}
 	if answer.GetStatus().GetCode() != 0 {
 		denied := answer.GetDeniedResponse()
