@@ -3,12 +3,16 @@ package chart
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 )
 
 // choices are the switches of the chart. Each has values of which one is taken.
@@ -74,8 +78,12 @@ func TestEveryCombinationIsValid(t *testing.T) {
 		objects := release{values: values}.objects(t)
 		for name, one := range objects {
 			if pod := podOf(one); pod != nil {
-				if problem := problemOf(pod, objects); problem != "" {
+				if problem := problemOf(&pod.Spec, objects); problem != "" {
 					t.Fatalf("%v: %s: %s", values, name, problem)
+				}
+				rules, ok := objects["NetworkPolicy stint"].(*networkingv1.NetworkPolicy)
+				if ok && !admits(rules, pod.Labels) {
+					t.Fatalf("%v: %s: its pods may not use the port of the API", values, name)
 				}
 			}
 		}
@@ -101,16 +109,37 @@ func TestEveryCombinationIsValid(t *testing.T) {
 }
 
 // podOf is the pod that an object makes; nil: none.
-func podOf(one any) *corev1.PodSpec {
+func podOf(one any) *corev1.PodTemplateSpec {
 	switch one := one.(type) {
 	case *appsv1.StatefulSet:
-		return &one.Spec.Template.Spec
+		return &one.Spec.Template
 	case *batchv1.Job:
-		return &one.Spec.Template.Spec
+		return &one.Spec.Template
 	case *batchv1.CronJob:
-		return &one.Spec.JobTemplate.Spec.Template.Spec
+		return &one.Spec.JobTemplate.Spec.Template
 	}
 	return nil
+}
+
+// admits reports whether pods with labels may use the port of the API by the rules.
+func admits(rules *networkingv1.NetworkPolicy, pod map[string]string) bool {
+	for _, rule := range rules.Spec.Ingress {
+		if !slices.ContainsFunc(rule.Ports, func(p networkingv1.NetworkPolicyPort) bool {
+			return p.Port.StrVal == "api"
+		}) {
+			continue
+		}
+		if len(rule.From) == 0 {
+			return true
+		}
+		for _, peer := range rule.From {
+			selector, err := metav1.LabelSelectorAsSelector(peer.PodSelector) // of none: it selects nothing
+			if err == nil && selector.Matches(labels.Set(pod)) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // given are the Secrets and claims that the values name.
