@@ -200,13 +200,13 @@ func TestPartsAreOneDecisionAndEscaped(t *testing.T) {
 		if i >= 3 {
 			want = http.StatusTooManyRequests
 		}
-		a := get(t, url, "X-User", "{ann}|x=y", "X-Forwarded-For", "2001:db8:1:2::7")
+		a := get(t, url, "X-User", "a/{nn}|x=y", "X-Forwarded-For", "2001:db8:1:2::7")
 		if a.StatusCode != want ||
 			(a.StatusCode == http.StatusTooManyRequests) != strings.Contains(a.body, "Too many attempts.") {
 			t.Errorf("request %d: %d %s", i, a.StatusCode, a.body)
 		}
 	}
-	if used := usedBy(t, s, "login", "account=%7Bann%7D%7Cx%3Dy|address=ip:2001:db8:1:2::"); used != 3 {
+	if used := usedBy(t, s, "login", "account=a%2F%7Bnn%7D%7Cx%3Dy|address=ip:2001:db8:1:2::"); used != 3 {
 		t.Errorf("the key of parts has used %d, want 3", used)
 	}
 	if used := usedBy(t, s, "site", "ip:2001:db8:1:2::"); used != 3 {

@@ -17,9 +17,10 @@ import (
 type Limit struct {
 	Policy string `json:"policy"`
 	// Key is a text with one placeholder at most, as in user:{http.auth.user.id}. {http.vars.client_ip} alone is the
-	// client's address, as Caddy's trusted_proxies tell it: "ip:203.0.113.7", and an IPv6 client by its /64.
+	// client's address, as Caddy's trusted_proxies tell it: "ip:203.0.113.7", and an IPv6 client by its /64. A "/", also
+	// one in the value, names the parent of a policy that has one.
 	Key string `json:"key,omitempty"`
-	// Parts is a key of several values, in place of Key. Different values give different keys.
+	// Parts is a key of several values, in place of Key. Different values give different keys, and none names a parent.
 	Parts []Part `json:"parts,omitempty"`
 }
 
