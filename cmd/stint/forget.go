@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 
 	"connectrpc.com/connect"
@@ -47,15 +48,30 @@ func (c *forgetCommand) confirm(s streams) error {
 		}
 	}
 	if c.Bills {
-		if bills, err := c.observe().ListUsage(ctx, connect.NewRequest(&stintv1.ListUsageRequest{Namespace: c.Namespace,
-			Key: c.Key})); err == nil {
-			fmt.Fprintf(s.err, "\n  bills: %d, lost unless they were listed before", len(bills.Msg.Records))
+		if n, known := c.countBills(ctx); known {
+			fmt.Fprintf(s.err, "\n  bills: %d, lost unless they were listed before", n)
 		} else {
-			fmt.Fprint(s.err, "\n  all its bills")
+			fmt.Fprint(s.err, "\n  all its bills, and how many is not known: lost unless they were listed before")
 		}
 	}
 	fmt.Fprintln(s.err)
 	return s.consent("Go on?", "forget: nothing was forgotten")
+}
+
+// countBills counts the bills of the key, page by page. known is false if the time ran out, the caller may not list
+// them, or some cannot be read.
+func (c *forgetCommand) countBills(ctx context.Context) (n int, known bool) {
+	observe, request := c.observe(), &stintv1.ListUsageRequest{Namespace: c.Namespace, Key: c.Key}
+	for {
+		page, err := observe.ListUsage(ctx, connect.NewRequest(request))
+		if err != nil || len(page.Msg.Unreadable) > 0 {
+			return 0, false
+		}
+		n += len(page.Msg.Records)
+		if request.PageToken = page.Msg.NextPageToken; request.PageToken == "" {
+			return n, true
+		}
+	}
 }
 
 // Run deletes the records of a key, and prints what they were.
