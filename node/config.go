@@ -261,7 +261,11 @@ func (c *Config) parsePolicies() (*policy.Set, error) {
 		if err != nil {
 			return nil, fmt.Errorf("%w: policies: %w", ErrConfig, err)
 		}
-		return policy.Parse(c.PoliciesFile, text)
+		set, err := policy.Parse(c.PoliciesFile, text)
+		if err != nil {
+			return nil, fmt.Errorf("%w: policies: %w", ErrConfig, err)
+		}
+		return set, nil
 	case c.Dev:
 		return policy.Dev(), nil
 	}

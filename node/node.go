@@ -150,7 +150,7 @@ func (n *Node) openKeptStores(policies *policy.Set) error {
 // with data from starting: an older release may have accepted the policies in force there.
 func (n *Node) checkNewPolicies(policies *policy.Set) error {
 	if path, problem := policies.Mistake(); problem != "" {
-		return fmt.Errorf("%s: %s: %s", n.config.PoliciesFile, path, problem)
+		return fmt.Errorf("%w: policies: %s: %s: %s", ErrConfig, n.config.PoliciesFile, path, problem)
 	}
 	return nil
 }

@@ -237,8 +237,8 @@ func TestPoliciesThatApplyRefusesFoundNoCluster(t *testing.T) {
 		}
 		put(bad)
 		_, err = Start(t.Context(), config)
-		if err == nil || !strings.HasPrefix(err.Error(), config.PoliciesFile+": policies.p.headers: "+
-			"x-quota shows the limit named daily") {
+		if !errors.Is(err, ErrConfig) || !strings.HasPrefix(err.Error(), ErrConfig.Error()+": policies: "+
+			config.PoliciesFile+": policies.p.headers: x-quota shows the limit named daily") {
 			t.Errorf("got %v", err)
 		}
 		if _, err := os.Stat(config.DataDir); !os.IsNotExist(err) {
@@ -285,6 +285,7 @@ func TestConfigurationErrorsAreToldFromFailures(t *testing.T) {
 		"no address":       func(c *Config) { c.APIAddr = "nonsense" },
 		"no data dir":      func(c *Config) { c.DataDir = "" },
 		"a port too large": func(c *Config) { c.APIAddr = "127.0.0.1:99999" },
+		"wrong policies":   func(c *Config) { os.WriteFile(c.PoliciesFile, []byte("policies: 7"), 0o600) },
 	} {
 		config := testConfig(t)
 		change(&config)

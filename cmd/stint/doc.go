@@ -15,7 +15,7 @@
 //
 //	0   done; check and reserve: allowed
 //	1   failed; status: the cluster is not healthy; bench and verify: not exact
-//	2   the command line or the config file is wrong
+//	2   the command line or the config file is wrong, or a file that they name: see isUsage
 //	3   check and reserve: denied
 //	75  serve: the process stopped itself because a disk could not be trusted
 package main

@@ -12,12 +12,12 @@ import (
 func readPolicies(s streams, file string) (*policy.Set, error) {
 	input, err := openInput(file, s.in)
 	if err != nil {
-		return nil, fmt.Errorf("policies file: %w", err)
+		return nil, usagef("policies file: %w", err)
 	}
 	defer input.Close()
 	text, err := io.ReadAll(input)
 	if err != nil {
-		return nil, fmt.Errorf("policies file: %w", err)
+		return nil, usagef("policies file: %w", err)
 	}
 	set, err := policy.Parse(file, text)
 	if err != nil {
