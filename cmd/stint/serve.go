@@ -58,11 +58,7 @@ func (c *serveCommand) Run(s streams) error {
 	defer remove()
 	return c.serve(s, func(ctx context.Context, config node.Config) (served, error) {
 		config.DataDir = dataDir
-		n, err := startUnless(ctx, config)
-		if err != nil || n == nil {
-			return nil, err
-		}
-		return n, nil
+		return node.Start(ctx, config)
 	})
 }
 
@@ -76,8 +72,8 @@ type served interface {
 	Close(context.Context) error // the context bounds the wait for earlier requests
 }
 
-// serve starts a server and serves until a signal comes or the server stops itself. If start returns nil, with or
-// without an error, nothing is left to serve or to close.
+// serve starts a server and serves until a signal comes or the server stops itself. If start returns an error, nothing
+// is left to close.
 func (c *serveCommand) serve(s streams, start func(context.Context, node.Config) (served, error)) error {
 	began := time.Now()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -92,9 +88,9 @@ func (c *serveCommand) serve(s streams, start func(context.Context, node.Config)
 	config.LogLevel, config.DecisionLog = level, c.decisionLogFlags.config(s.out)
 	manager := dialServiceManager(logger)
 	started := manager.starting(func() error { return nil })
-	n, err := start(ctx, config)
+	n, err := startUnless(ctx, func() (served, error) { return start(ctx, config) })
 	started()
-	if err != nil || n == nil {
+	if err != nil {
 		return err
 	}
 	err = c.run(ctx, s, n, manager, began)
@@ -116,15 +112,15 @@ func boundMemory() {
 	}
 }
 
-// startUnless starts a node. It fails if a signal came and the start did not end soon: a file of the configuration can
-// make it wait for ever, such as a pipe without a writer. The start then goes on, until the process ends.
-func startUnless(ctx context.Context, config node.Config) (*node.Node, error) {
-	var n *node.Node
+// startUnless starts a server. It fails if a signal came and the start did not end soon: a file of the configuration
+// can make it wait for ever, such as a pipe without a writer. The start then goes on, until the process ends.
+func startUnless(ctx context.Context, start func() (served, error)) (served, error) {
+	var n served
 	var err error
 	started := make(chan struct{})
 	go func() {
 		defer close(started)
-		n, err = node.Start(ctx, config)
+		n, err = start()
 	}()
 	select {
 	case <-started:
@@ -135,7 +131,7 @@ func startUnless(ctx context.Context, config node.Config) (*node.Node, error) {
 	case <-started:
 		return n, err
 	case <-time.After(startMost):
-		return nil, errors.New("a signal came before the node had started: is a file of its configuration a pipe?")
+		return nil, errors.New("a signal came before the start was over: is a file of the configuration a pipe?")
 	}
 }
 

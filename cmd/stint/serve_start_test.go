@@ -11,6 +11,33 @@ import (
 	"github.com/stint-io/stint/node"
 )
 
+// An edge waits for its token in a pipe: a signal ends it too.
+func TestASignalEndsAnEdgeThatWaitsForAFile(t *testing.T) {
+	pipe := filepath.Join(t.TempDir(), "pipe")
+	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan string)
+	go func() {
+		_, _, stderr := stint("edge", "--upstream", "127.0.0.1:1", "--api-addr", "127.0.0.1:0", "--token-file", pipe)
+		ended <- stderr
+	}()
+	awaits.Until(t, "the start waits for the pipe, so signals do not end the test", func() bool {
+		writer, err := syscall.Open(pipe, syscall.O_WRONLY|syscall.O_NONBLOCK, 0)
+		if err != nil { // there is no reader yet
+			return false
+		}
+		t.Cleanup(func() { syscall.Close(writer) }) // the start reads until then
+		return true
+	})
+	if err := syscall.Kill(syscall.Getpid(), syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	if said := awaits.Receive(t, "the edge ends", ended); !strings.Contains(said, "a signal came") {
+		t.Errorf("it ends with %q", said)
+	}
+}
+
 // A file of the configuration is a pipe without a writer: the start waits for it, and a signal still ends the process.
 func TestASignalEndsAStartThatWaitsForAFile(t *testing.T) {
 	pipe := filepath.Join(t.TempDir(), "pipe")
@@ -19,7 +46,9 @@ func TestASignalEndsAStartThatWaitsForAFile(t *testing.T) {
 	}
 	ctx, signal := context.WithCancel(t.Context())
 	signal()
-	n, err := startUnless(ctx, node.Config{DataDir: t.TempDir(), PoliciesFile: pipe})
+	n, err := startUnless(ctx, func() (served, error) {
+		return node.Start(ctx, node.Config{DataDir: t.TempDir(), PoliciesFile: pipe})
+	})
 	if n != nil || err == nil || !strings.Contains(err.Error(), "a signal came") {
 		t.Errorf("it ends with %v", err)
 	}
