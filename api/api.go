@@ -63,7 +63,7 @@ func New(c Config) *API {
 	watchService{Config: &c, gate: g, draining: a.draining,
 		open: connlimit.NewBound[string](watchesMost)}.register(d)
 	edgeService{limits, g, a.draining, &a.readers, &a.edges}.register(d)
-	clusterService{cluster: c.Cluster, gate: g}.register(others)
+	clusterService{cluster: c.Cluster, gate: g, logger: c.Logger}.register(others)
 	tokenService{tokens: c.Tokens}.register(others)
 	secretService{secrets: c.Secrets}.register(others)
 	sinkService{&c}.register(others)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/url"
 	"slices"
@@ -229,6 +230,10 @@ func TestStatusByHTTPGet(t *testing.T) {
 
 func TestChangesOfTheCluster(t *testing.T) {
 	w := newWorld(t)
+	var log bytes.Buffer
+	w.url = serveWorld(t, newAPI(Config{Decider: w.decider, Revision: func() *policy.Revision { return w.revision },
+		Ready: func() error { return nil }, Metrics: http.NotFoundHandler(), Cluster: w.cluster,
+		Logger: slog.New(slog.NewTextHandler(&log, nil))})).url
 	w.cluster.left = 3
 	for _, c := range []struct{ call, body, want, asked string }{
 		{"Drain", `{"nodeId":"b"}`, `{"shardsLeft":3}`, "drain b"},
@@ -237,13 +242,22 @@ func TestChangesOfTheCluster(t *testing.T) {
 		{"RemoveNode", `{"nodeId":"b"}`, `{}`, "remove b"},
 		{"SetShards", `{"shards":3}`, `{}`, "shards 3"},
 		{"SetShards", `{"shards":3,"expectedRevision":"0"}`, `{}`, "shards 3 by 0"},
+		{"PinLevel", `{"level":3}`, `{}`, "pin 3"},
+		{"FinishUpgrade", `{}`, `{"level":0}`, "finish"},
 	} {
+		log.Reset()
 		code, _, body := w.post("ClusterService/"+c.call, c.body)
 		seen := w.cluster.seen()
+		if text := log.String(); !strings.Contains(text, "call="+c.call+" request=") ||
+			strings.Contains(c.body, `"b"`) != strings.Contains(text, `\"b\"`) ||
+			!strings.Contains(text, " actor=127.0.0.1\n") {
+			t.Errorf("%s %s: the log says %q", c.call, c.body, text)
+		}
 		if code != 200 || compact(t, body) != c.want || seen[len(seen)-1] != c.asked {
 			t.Errorf("%s %s: %d %s after %q", c.call, c.body, code, body, seen[len(seen)-1])
 		}
 	}
+	log.Reset()
 	asked := len(w.cluster.seen())
 	for body, want := range map[string]string{
 		`{}`: "node_id: is missing", `{"nodeId":"` + strings.Repeat("n", 257) + `"}`: "node_id: has 257 bytes: " +
@@ -254,8 +268,8 @@ func TestChangesOfTheCluster(t *testing.T) {
 			t.Errorf("%s: %s", want, answer)
 		}
 	}
-	if len(w.cluster.seen()) != asked {
-		t.Error("a wrong request reached the cluster")
+	if len(w.cluster.seen()) != asked || log.Len() > 0 {
+		t.Errorf("a wrong request reached the cluster, or its log: %s", &log)
 	}
 }
 

@@ -2,12 +2,15 @@ package api
 
 import (
 	"context"
+	"log/slog"
+	"path"
 
 	"connectrpc.com/connect"
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
 	"github.com/stint-io/stint/api/gen/stint/v1/stintv1connect"
+	"github.com/stint-io/stint/api/wire"
 	"github.com/stint-io/stint/cluster/placement"
 	"github.com/stint-io/stint/internal/edge/auth"
 	"github.com/stint-io/stint/shard"
@@ -20,20 +23,36 @@ const nodeBytesMax = 256
 type clusterService struct {
 	cluster ClusterAdmin // nil at an edge, which passes on all calls but Backup
 	gate    *gatekeeper
+	logger  *slog.Logger
 }
 
 func (s clusterService) register(d *registry) {
 	unary(d, auth.NoOp, stintv1connect.ClusterServiceStatusProcedure, s.status, readOnly)
-	unary(d, auth.Cluster, stintv1connect.ClusterServiceDrainProcedure, s.drain)
-	unary(d, auth.Cluster, stintv1connect.ClusterServiceRemoveNodeProcedure, s.removeNode)
-	unary(d, auth.Cluster, stintv1connect.ClusterServiceSetShardsProcedure, s.setShards)
+	changeCluster(d, s.logger, stintv1connect.ClusterServiceDrainProcedure, s.drain)
+	changeCluster(d, s.logger, stintv1connect.ClusterServiceRemoveNodeProcedure, s.removeNode)
+	changeCluster(d, s.logger, stintv1connect.ClusterServiceSetShardsProcedure, s.setShards)
 	unary(d, auth.Observe, stintv1connect.ClusterServiceUpgradeStatusProcedure, s.upgradeStatus, readOnly)
-	unary(d, auth.Cluster, stintv1connect.ClusterServicePinLevelProcedure, s.pinLevel)
-	unary(d, auth.Cluster, stintv1connect.ClusterServiceFinishUpgradeProcedure, s.finishUpgrade)
+	changeCluster(d, s.logger, stintv1connect.ClusterServicePinLevelProcedure, s.pinLevel)
+	changeCluster(d, s.logger, stintv1connect.ClusterServiceFinishUpgradeProcedure, s.finishUpgrade)
 	unary(d, auth.Backup, stintv1connect.ClusterServiceRecordBackupProcedure, s.recordBackup)
 	procedure := stintv1connect.ClusterServiceBackupProcedure
 	backup := streamer[stintv1.BackupRequest, stintv1.BackupChunk, *stintv1.BackupRequest](s.backup)
 	d.handle(auth.Backup, procedure, connect.NewServerStreamHandler(procedure, backup.connect, codecs, gzipped))
+}
+
+// changeCluster registers a change of nodes, shards or levels. Their documents remember no actor, as the nodes change
+// them too, so the log has it.
+func changeCluster[Req, Res any, P pointer[Req]](d *registry, logger *slog.Logger, procedure string,
+	answer func(context.Context, P) (*Res, error)) {
+	change(d, auth.Cluster, procedure, func(ctx context.Context, who string, m P) (*Res, error) {
+		response, err := answer(ctx, m)
+		if err == nil {
+			request, _ := wire.MarshalJSON(nil, m) // what was read can be written
+			logger.Info("the cluster was changed by hand", "call", path.Base(procedure), "request", string(request),
+				"actor", who)
+		}
+		return response, err
+	})
 }
 
 var errNoCluster = &shard.Error{Code: shard.Unavailable, Message: "this node does not know its cluster yet; ask again"}

@@ -358,7 +358,9 @@ func TestADeadLetterSaysWhy(t *testing.T) {
 func TestSinksAreReadOnceForAllWhoSend(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
-		n := start(t, testConfig(t))
+		config, journal := testConfig(t), newJournal(t)
+		config.Logger = journal.of("n1")
+		n := start(t, config)
 		defer stop(t, n)
 		a := n.sinkAdmin
 		read := func(maxAge time.Duration) time.Time {
@@ -391,6 +393,11 @@ func TestSinksAreReadOnceForAllWhoSend(t *testing.T) {
 		}
 		if read(time.Hour).Equal(before) || (*a.sinks.now().value)[0].Disabled != nil {
 			t.Errorf("a change is not seen: %+v", *a.sinks.now().value)
+		}
+		for _, done := range []string{"disabled", "enabled"} {
+			if line := `"a sink was ` + done + `" on=n1 name=billing actor=jo`; journal.says("n1", line) != 1 {
+				t.Errorf("the log lacks %s", line)
+			}
 		}
 	})
 }

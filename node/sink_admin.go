@@ -178,13 +178,15 @@ func (a *sinkAdmin) Rotate(
 
 // SetEnabled implements api.SinkAdmin.
 func (a *sinkAdmin) SetEnabled(ctx context.Context, name string, enabled bool, who string) error {
-	if enabled {
-		return a.changeOne(ctx, name, who, "enable "+name, func(s *notify.Sink) (bool, error) {
-			s.Disabled, s.Looked = nil, a.now().UnixMicro()
-			return true, nil
-		})
+	if !enabled {
+		err := a.disable(ctx, name, "by "+who, who, func(notify.Sink) bool { return true })
+		return a.done(err, slog.LevelInfo, "a sink was disabled", "name", name, "actor", who)
 	}
-	return a.disable(ctx, name, "by "+who, who, func(notify.Sink) bool { return true })
+	err := a.changeOne(ctx, name, who, "enable "+name, func(s *notify.Sink) (bool, error) {
+		s.Disabled, s.Looked = nil, a.now().UnixMicro()
+		return true, nil
+	})
+	return a.done(err, slog.LevelInfo, "a sink was enabled", "name", name, "actor", who)
 }
 
 // disable keeps events back until the sink is enabled, if it is the one that is meant.
