@@ -11,9 +11,9 @@ import (
 // firstTokenName is the name of the token of --admin-token-file.
 const firstTokenName = "admin"
 
-// warnOfExposed says which secrets of the configuration every user of this machine may read.
-func (c *Config) warnOfExposed() {
-	files := [][2]string{{"admin-token-file", c.AdminTokenFile}, {"cluster-key", c.ClusterKeyFile}}
+// warnOfExposed says which secrets of the configuration, or of these other flags, every user of this machine may read.
+func (c *Config) warnOfExposed(files ...[2]string) {
+	files = append(files, [2]string{"admin-token-file", c.AdminTokenFile}, [2]string{"cluster-key", c.ClusterKeyFile})
 	if c.ClientTLS != nil {
 		files = append(files, [2]string{"api-key", c.ClientTLS.Key})
 	}

@@ -31,6 +31,7 @@ type EdgeConfig struct {
 	Upstream      []string               // URLs of the ports for clients of nodes; at least one
 	UpstreamTLS   *tls.Config            // for those with https; nil: the system's authorities
 	UpstreamToken func() (string, error) // the edge's token, "": none; called for each connection
+	SecretFiles   [][2]string            // flags with the files that those two are from, or ""; for a warning
 }
 
 // Edge is a process with the ports for clients and without a replica. It asks the nodes of its cluster through their
@@ -72,7 +73,7 @@ func StartEdge(config EdgeConfig) (*Edge, error) {
 	e := &Edge{upstream: up}
 	e.init(config.Config)
 	e.assemble()
-	config.warnOfExposed()
+	config.warnOfExposed(config.SecretFiles...)
 	if err := e.ports.prepare(e.tokens.guard, e.metrics); err != nil {
 		return nil, errors.Join(err, e.Close(e.ctx))
 	}

@@ -45,6 +45,7 @@ func (c *edgeCommand) config(base node.Config) (config node.EdgeConfig, err erro
 		Config:        base,
 		Upstream:      nodes.urls(),
 		UpstreamToken: func() (string, error) { return c.tokenTo(nodes.urls()) },
+		SecretFiles:   [][2]string{{"token-file", c.TokenFile}, {"cert-key", c.CertKey}},
 	}
 	if _, err := config.UpstreamToken(); err != nil {
 		return config, usageError{err}

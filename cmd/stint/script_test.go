@@ -134,8 +134,9 @@ func serve(ts *testscript.TestScript, _ bool, args []string) {
 }
 
 func edge(ts *testscript.TestScript, _ bool, args []string) {
-	_, url := startReady(ts, append([]string{"edge", "--api-addr", "127.0.0.1:0"}, args...)...)
+	started, url := startReady(ts, append([]string{"edge", "--api-addr", "127.0.0.1:0"}, args...)...)
 	ts.Setenv("EDGE", url)
+	ts.Setenv("EDGELOG", started.log)
 }
 
 // startReady starts a command that serves, waits until it says that it is ready, and returns its address.
