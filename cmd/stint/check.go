@@ -36,7 +36,7 @@ func (c *checkCommand) Run(s streams) error {
 	}
 	d := answer.Decision
 	return c.print(s, answer, d, d.GetDecisionId(), verdictLine("allowed", c.String(), d), func() {
-		printLimits(s, d.GetLimits(), d.GetDecidedAt())
+		printDecided(s, d)
 	})
 }
 

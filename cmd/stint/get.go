@@ -36,7 +36,7 @@ func printKey(s streams, m *stintv1.GetResponse) {
 	if m.StaleBy != nil {
 		fmt.Fprintf(s.out, "as of %s, a replica's, %s old at most\n", instant(m.At), waitText(m.StaleBy.AsDuration()))
 	}
-	printLimits(s, m.Limits, m.At)
+	printLimits(s, m.Limits, m.At, false)
 	for _, f := range m.Fired {
 		fmt.Fprintf(s.out, "%s/%s of %s has reached its threshold %s; it is silent %s\n", f.Policy, f.Limit, f.Key,
 			thresholdText(f), silentText(f, m.At))

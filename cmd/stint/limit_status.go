@@ -8,16 +8,21 @@ import (
 	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
 )
 
+// printDecided is printLimits for the limits of a decision.
+func printDecided(s streams, d *stintv1.Decision) {
+	printLimits(s, d.GetLimits(), d.GetDecidedAt(), !d.GetAllowed())
+}
+
 // printLimits writes one line for each limit and one for each lockout. at is when the state was read; if it is nil,
-// rest is shown as an instant. The columns for keys, held and granted units, and for the wait until the same request is
-// admitted, appear only if there is something to show.
-func printLimits(s streams, limits []*stintv1.LimitStatus, at *timestamppb.Timestamp) {
+// rest is shown as an instant. denied reports whether they deny a request. The columns for keys, held and granted
+// units, and for the wait until the same request is admitted, appear only if there is something to show.
+func printLimits(s streams, limits []*stintv1.LimitStatus, at *timestamppb.Timestamp, denied bool) {
 	var key, held, granted, next string
 	for _, l := range limits {
 		key = headIf(l.Key != limits[0].Key, "KEY", key)
 		held = headIf(l.Held > 0, "HELD", held)
 		granted = headIf(l.Granted > 0, "GRANTED", granted)
-		next = headIf(l.RetryAfter != nil, "NEXT", next)
+		next = headIf(l.RetryAfter != nil || denied && nextText(l) == never, "NEXT", next)
 	}
 	head := fmt.Sprintf("LIMIT\t%s\tUSED\t%s\tQUOTA\tREMAINING\t%s\t%s\tAT REST", key, held, granted, next)
 	printTable(s, head, limits, func(l *stintv1.LimitStatus) []any {
@@ -65,8 +70,10 @@ func nextText(l *stintv1.LimitStatus) string {
 	case l.Allowed || l.Unlimited:
 		return "now"
 	}
-	return "never"
+	return never
 }
+
+const never = "never"
 
 // resetText formats when nothing counted so far counts any longer.
 func resetText(l *stintv1.LimitStatus, at *timestamppb.Timestamp) string {
@@ -76,7 +83,7 @@ func resetText(l *stintv1.LimitStatus, at *timestamppb.Timestamp) string {
 	case l.ResetAt == nil && l.Held == l.Used:
 		return "when settled"
 	case l.ResetAt == nil:
-		return "never"
+		return never
 	case at == nil:
 		return instant(l.ResetAt)
 	}
@@ -87,7 +94,7 @@ func resetText(l *stintv1.LimitStatus, at *timestamppb.Timestamp) string {
 func printChanged(
 	s streams, limits []*stintv1.LimitStatus, leases *stintv1.OpenLeases, at *timestamppb.Timestamp,
 ) {
-	printLimits(s, limits, at)
+	printLimits(s, limits, at, false)
 	printLeases(s, leases, ", and may be admitted; from then on the change holds everywhere")
 }
 

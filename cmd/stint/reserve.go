@@ -44,5 +44,5 @@ func (c *reserveCommand) table(s streams, d *stintv1.Decision) {
 			d.GetHoldId(), instant(d.GetHoldExpiresAt()),
 			api.DurationText(d.GetHoldExpiresAt().AsTime().Sub(d.GetDecidedAt().AsTime()).Round(time.Millisecond)))
 	}
-	printLimits(s, d.GetLimits(), d.GetDecidedAt())
+	printDecided(s, d)
 }

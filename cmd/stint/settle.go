@@ -54,7 +54,7 @@ func (c *settleCommand) print(s streams, m *stintv1.SettleResponse) {
 		line += " (before, and not again)"
 	}
 	fmt.Fprintln(s.out, line)
-	printLimits(s, d.GetLimits(), d.GetDecidedAt())
+	printDecided(s, d)
 }
 
 // request names the handle as that of a hold, which Run corrects if it is a decision's: from the text of an id only the

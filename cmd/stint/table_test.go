@@ -22,7 +22,7 @@ func TestATableRoundsWaitsUp(t *testing.T) {
 			RetryAfter: durationpb.New(time.Microsecond)},
 	}
 	var out bytes.Buffer
-	if printLimits(streams{out: &out}, limits, timestamppb.New(noon)); out.String() !=
+	if printLimits(streams{out: &out}, limits, timestamppb.New(noon), true); out.String() !=
 		`LIMIT  USED  QUOTA  REMAINING  NEXT              AT REST
 a/l    5     5      0          in 23h59m59.869s  in 23h59m59.869s  [####################]
 b/l    5     5      0          in 1ms            in 2s             [####################]
@@ -44,20 +44,28 @@ func TestATableOfADenialSaysWhenTheSameIsAdmitted(t *testing.T) {
 	}
 	for _, c := range []struct {
 		limits []*stintv1.LimitStatus
+		denied bool
 		want   string
 	}{
-		{limits, `LIMIT      USED  QUOTA      REMAINING  NEXT    AT REST
+		{limits, true, `LIMIT      USED  QUOTA      REMAINING  NEXT    AT REST
 api/burst  5     5          0          in 12m  in 1h  [####################]
 api/day    5     100        95         now     in 1h  [#...................]
 api/ever   9     9          0          never   never  [####################]
 api/all    9     unlimited             now     never  
 `},
-		{limits[1:2], `LIMIT    USED  QUOTA  REMAINING  AT REST
+		{limits[2:3], true, `LIMIT     USED  QUOTA  REMAINING  NEXT   AT REST
+api/ever  9     9      0          never  never  [####################]
+`},
+		// A count of what has happened has no room either, and is denied nothing.
+		{limits[2:3], false, `LIMIT     USED  QUOTA  REMAINING  AT REST
+api/ever  9     9      0          never  [####################]
+`},
+		{limits[1:2], false, `LIMIT    USED  QUOTA  REMAINING  AT REST
 api/day  5     100    95         in 1h  [#...................]
 `},
 	} {
 		var out bytes.Buffer
-		if printLimits(streams{out: &out}, c.limits, timestamppb.New(noon)); out.String() != c.want {
+		if printLimits(streams{out: &out}, c.limits, timestamppb.New(noon), c.denied); out.String() != c.want {
 			t.Errorf("%s", out.String())
 		}
 	}
