@@ -36,7 +36,7 @@ func (r remote) status(command string) (*stintv1.StatusResponse, error) {
 	return ask(r, command, "", r.cluster().Status, &stintv1.StatusRequest{})
 }
 
-// printStatus writes a status as text. Removed nodes are only counted.
+// printStatus writes a status as text. Removed nodes are only named.
 func printStatus(s streams, m *stintv1.StatusResponse) {
 	fmt.Fprintln(s.out, clusterLine(m))
 	fmt.Fprintln(s.out)
@@ -91,13 +91,31 @@ func clusterLine(m *stintv1.StatusResponse) string {
 	if n := len(m.Problems); n > 0 {
 		health = "NOT healthy (" + plural(n, "problem") + ")"
 	}
-	nodes, removed := len(members(m)), ""
-	if gone := len(m.Nodes) - nodes; gone > 0 {
-		removed = fmt.Sprintf(" (and %d removed)", gone)
-	}
 	return fmt.Sprintf("cluster %s %s: %s%s, %s, policies version %d",
-		m.ClusterId, health, plural(nodes, "node"), removed, plural(len(dataShards(m)), "shard"), m.PoliciesVersion)
+		m.ClusterId, health, plural(len(members(m)), "node"), removedText(m), plural(len(dataShards(m)), "shard"),
+		m.PoliciesVersion)
 }
+
+// removedText names the nodes that were removed, a few of many; "": there are none.
+func removedText(m *stintv1.StatusResponse) string {
+	const most = 3
+	var names []string
+	for _, n := range m.Nodes {
+		if n.State == removedState {
+			names = append(names, n.Id)
+		}
+	}
+	if len(names) == 0 {
+		return ""
+	}
+	more := ""
+	if len(names) > most {
+		names, more = names[:most], fmt.Sprintf(" and %d more", len(names)-most)
+	}
+	return fmt.Sprintf(" (and removed: %s%s)", strings.Join(names, ", "), more)
+}
+
+const removedState = "removed"
 
 // systemShard is the name of the shard without keys.
 const systemShard = "system"
@@ -109,7 +127,7 @@ func dataShards(m *stintv1.StatusResponse) []*stintv1.Shard {
 
 // members are the nodes without those that were removed.
 func members(m *stintv1.StatusResponse) []*stintv1.Node {
-	return slices.DeleteFunc(slices.Clone(m.Nodes), func(n *stintv1.Node) bool { return n.State == "removed" })
+	return slices.DeleteFunc(slices.Clone(m.Nodes), func(n *stintv1.Node) bool { return n.State == removedState })
 }
 
 // stateText returns a node's state for display: an active node that does not answer is down.

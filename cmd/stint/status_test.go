@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -47,5 +48,17 @@ func TestStatusOfNoCluster(t *testing.T) {
 	if code != 1 || stdout != "" ||
 		stderr != "stint: status: unavailable: the cluster is not formed: 1 of 3 nodes are here\n" {
 		t.Errorf("%d %q %q", code, stdout, stderr)
+	}
+}
+
+// A cluster that replaces its machines has more and more removed nodes: a few are named.
+func TestStatusNamesAFewRemovedNodes(t *testing.T) {
+	m := &stintv1.StatusResponse{Nodes: []*stintv1.Node{{Id: "n0", State: "active"}}}
+	for _, want := range []string{"1 node, ", "1 node (and removed: n1), ", "1 node (and removed: n1, n2), ",
+		"1 node (and removed: n1, n2, n3), ", "1 node (and removed: n1, n2, n3 and 1 more), "} {
+		if line := clusterLine(m); !strings.Contains(line, want) {
+			t.Errorf("%q is not in %q", want, line)
+		}
+		m.Nodes = append(m.Nodes, &stintv1.Node{Id: fmt.Sprintf("n%d", len(m.Nodes)), State: "removed"})
 	}
 }
