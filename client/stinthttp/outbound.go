@@ -21,8 +21,8 @@ var ErrDenied = errors.New("stinthttp: the policy denies the request, and no wai
 
 // Outbound returns a transport that keeps to the limits of the services that a program calls: before each request it
 // waits until the policy allows one for the host, together with all other programs that ask. The key is the host in
-// lower case, with its port unless that is the usual one of the scheme. A request that is denied, or has no decision,
-// is not sent. The context of a request, or http.Client.Timeout, should bound the wait.
+// lower case and without a final dot, with its port unless that is the usual one of the scheme. A request that is
+// denied, or has no decision, is not sent. The context of a request, or http.Client.Timeout, should bound the wait.
 func Outbound(limits Waiter, policy string, next http.RoundTripper) http.RoundTripper {
 	return outbound{limits, policy, next}
 }
@@ -49,6 +49,7 @@ func (o outbound) RoundTrip(r *http.Request) (*http.Response, error) {
 
 // serviceOf returns the host of a URL in one spelling: all programs that call a service share its limit.
 func serviceOf(u *url.URL) string {
-	host, port := strings.ToLower(u.Host), map[string]string{"http": ":80", "https": ":443"}[u.Scheme]
+	host := strings.TrimSuffix(strings.Replace(strings.ToLower(u.Host), ".:", ":", 1), ".") // of the root of names
+	port := map[string]string{"http": ":80", "https": ":443"}[u.Scheme]
 	return strings.TrimSuffix(strings.TrimSuffix(host, port), ":")
 }

@@ -73,14 +73,17 @@ func TestOnlyWhatThePolicyAllowsIsSent(t *testing.T) {
 // A service has one count, however its address is spelled.
 func TestAServiceHasOneKey(t *testing.T) {
 	for address, want := range map[string]string{
-		"https://api.example.com/v1":  "api.example.com",
-		"https://API.Example.com/v1":  "api.example.com",
-		"https://api.example.com:443": "api.example.com",
-		"http://api.example.com:80/":  "api.example.com",
-		"http://api.example.com:":     "api.example.com",
-		"http://api.example.com:443":  "api.example.com:443",
-		"http://[::1]:80":             "[::1]",
-		"https://[2001:DB8::1]:8443":  "[2001:db8::1]:8443",
+		"https://api.example.com/v1":    "api.example.com",
+		"https://API.Example.com/v1":    "api.example.com",
+		"https://api.example.com:443":   "api.example.com",
+		"http://api.example.com:80/":    "api.example.com",
+		"http://api.example.com:":       "api.example.com",
+		"http://api.example.com:443":    "api.example.com:443",
+		"https://api.example.com./v1":   "api.example.com",
+		"https://api.example.com.:443":  "api.example.com",
+		"https://api.example.com.:8443": "api.example.com:8443",
+		"http://[::1]:80":               "[::1]",
+		"https://[2001:DB8::1]:8443":    "[2001:db8::1]:8443",
 	} {
 		var key string
 		limits := waiter(func(e *stintv1.Entry) (*stintv1.Decision, error) {
