@@ -133,4 +133,11 @@ func TestCurvesThatCannotBe(t *testing.T) {
 			t.Errorf("%s: %v", along, err)
 		}
 	}
+	for name, run := range map[string]func(context.Context) error{
+		"curve": (&curveCommand{Along: "keys=1"}).Run, "compare": (&compareCommand{}).Run,
+	} {
+		if err := run(t.Context()); err == nil || !strings.HasPrefix(err.Error(), "--rounds: must be at least 1") {
+			t.Errorf("%s without a round: %v", name, err)
+		}
+	}
 }

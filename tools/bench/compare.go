@@ -21,6 +21,9 @@ type compareCommand struct {
 	load   `embed:""`
 }
 
+// errNoRound refuses what has nothing to print.
+var errNoRound = errors.New("--rounds: must be at least 1")
+
 // contender is one side of one case: one key or many, one command at a time or a pipeline.
 type contender struct {
 	name    string
@@ -31,6 +34,9 @@ type contender struct {
 
 // Run is the command. Both sides run in turns, so that changes of the machine's speed affect both alike.
 func (c *compareCommand) Run(ctx context.Context) error {
+	if c.Rounds < 1 {
+		return errNoRound
+	}
 	c.Protocol = overRedis
 	c.Duration = cmp.Or(c.Duration, 3*time.Second)
 	plan, err := c.plan()

@@ -42,6 +42,9 @@ func (c *curveCommand) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if c.Rounds < 1 {
+		return errNoRound
+	}
 	c.Duration = cmp.Or(c.Duration, 3*time.Second)
 	plan, err := c.plan()
 	if err != nil {
