@@ -10,6 +10,7 @@ import (
 // book records the findings and the open questions.
 type book struct {
 	mu       sync.Mutex
+	random   *rand.Rand // draws the sample
 	count    map[kind]int
 	evidence []string
 	codes    map[string]*Trouble // by name of the code
@@ -95,7 +96,7 @@ func (b *book) remember(o *operation, a answer) {
 	kept := replay{o, a, time.Now()}
 	if len(b.replays) < replaysMax {
 		b.replays = append(b.replays, kept)
-	} else if at := rand.IntN(b.offered); at < replaysMax {
+	} else if at := b.random.IntN(b.offered); at < replaysMax {
 		b.replays[at] = kept
 	}
 }

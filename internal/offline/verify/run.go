@@ -3,6 +3,7 @@ package verify
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -58,6 +59,7 @@ func Run(ctx context.Context, p Plan, during func(context.Context) error) (*Resu
 	load, unload := context.WithCancel(running)
 	defer unload()
 	r := &run{plan: p, caller: newCaller(p), began: time.Now(), pace: &pacer{rate: p.Rate}, load: load,
+		book:   book{random: rand.New(rand.NewPCG(p.Seed, 2_000_000))},
 		shards: newShards(p.memory(), p.Outage), spare: map[uint32][]*key{}, latencies: make([][]int64, p.Workers)}
 	r.prefix = fmt.Sprintf("verify-%x-%x/", p.Seed&0xffff, r.began.UnixMicro())
 	defer r.caller.close()

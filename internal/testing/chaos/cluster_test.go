@@ -129,13 +129,16 @@ func setting[T any](t *testing.T, name string, fallback T, parse func(string) (T
 	return value
 }
 
-// seed is STINT_CHAOS_SEED or random, and is logged.
+// tags are the build tags of this test binary.
+var tags = "chaos"
+
+// seed is STINT_CHAOS_SEED or random, and is logged as the command that plays it again.
 func seed(t *testing.T) uint64 {
 	t.Helper()
 	s := setting(t, "STINT_CHAOS_SEED", uint64(time.Now().UnixNano()), func(text string) (uint64, error) {
 		return strconv.ParseUint(text, 10, 64)
 	})
-	t.Logf("seed %d", s)
+	t.Logf("again: STINT_CHAOS_SEED=%d go test -tags %s -run '^%s$' ./internal/testing/chaos", s, tags, t.Name())
 	return s
 }
 

@@ -6,7 +6,6 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"fmt"
-	"math/rand/v2"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -35,7 +34,7 @@ func TestARestoreLookedAtOneByOne(t *testing.T) {
 	was := looker{t, c}
 	was.spend("billing", "acme", 700, "")
 	was.spend("invoice", "acme", 700, "")
-	known, late := uuid7(), uuid7()
+	known, late := uuid7(1), uuid7(2)
 	was.spend("prepaid", "item", 3, known)
 	hold := was.reserve("prepaid", "item")
 	was.fail("login", "known")
@@ -224,13 +223,19 @@ func (l looker) must(arguments ...string) {
 	}
 }
 
-func fresh() string { return fmt.Sprintf("one-%x", rand.Uint64()) }
+var freshIDs int
 
-// uuid7 is an id that tells the time of its making (RFC 9562).
-func uuid7() string {
+// fresh is an id that nobody has used.
+func fresh() string {
+	freshIDs++
+	return fmt.Sprintf("one-%d", freshIDs)
+}
+
+// uuid7 is the n-th id that tells the time of its making (RFC 9562).
+func uuid7(n uint64) string {
 	var id [16]byte
-	binary.BigEndian.PutUint64(id[:], uint64(time.Now().UnixMilli())<<16|0x7000|rand.Uint64N(1<<12))
-	binary.BigEndian.PutUint64(id[8:], 1<<63|rand.Uint64N(1<<62))
+	binary.BigEndian.PutUint64(id[:], uint64(time.Now().UnixMilli())<<16|0x7000)
+	binary.BigEndian.PutUint64(id[8:], 1<<63|n)
 	text := hex.EncodeToString(id[:])
 	return text[:8] + "-" + text[8:12] + "-" + text[12:16] + "-" + text[16:20] + "-" + text[20:]
 }

@@ -18,6 +18,8 @@ import (
 	"github.com/stint-io/stint/shard"
 )
 
+func init() { tags += ",nextlevel" }
+
 // levels is the output of `stint cluster upgrade status`.
 type levels struct {
 	Level, KnownByAll uint32
