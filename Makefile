@@ -207,7 +207,7 @@ release: ## the files of a release in dist, of the commit that is checked out (V
 packages: ## two releases are equal to the byte; their packages in a Debian of their own. As root: debootstrap, lintian, rpm, minisign, zstd
 	cd tools/release && go test -count=1 -timeout 90m -v .
 
-tags := chaos,docker,flood,nextlevel,nightly,pages,proxies,spellings
+tags := chaos,docker,flood,nextlevel,pages,proxies,spellings
 
 lint: ## vet and staticcheck, with the build tags
 	go vet -tags $(tags) ./...

@@ -19,7 +19,6 @@ import (
 // Everything else that takes time is awaited (internal/testing/await), or happens in a synctest bubble. A package's
 // name stands for all of its tests.
 var realClock = map[string]string{
-	"actor.enough": "the nightly build plays for a time",
 	"actor.within": "its callers outside bubbles are patient",
 	"api.ownWorld": "its callers outside bubbles are patient",
 	"examples.TestEnvoysNeverGetMoreThanTheLimit":             "a call without an answer in time is in doubt, and counted as such",

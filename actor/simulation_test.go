@@ -8,7 +8,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 )
 
 var (
@@ -43,7 +42,6 @@ func TestSimulation(t *testing.T) {
 		}
 		return
 	}
-	started := time.Now()
 	var sum tally
 	var guard sync.Mutex
 	var next atomic.Uint64
@@ -51,7 +49,7 @@ func TestSimulation(t *testing.T) {
 		for core := range runtime.GOMAXPROCS(0) {
 			t.Run(fmt.Sprint(core), func(t *testing.T) {
 				t.Parallel()
-				mine := simulate(t, &next, started)
+				mine := simulate(t, &next)
 				guard.Lock()
 				defer guard.Unlock()
 				sum.add(mine)
@@ -68,11 +66,11 @@ func TestSimulation(t *testing.T) {
 }
 
 // simulate plays worlds until there are enough, or one fails.
-func simulate(t *testing.T, next *atomic.Uint64, started time.Time) (sum tally) {
+func simulate(t *testing.T, next *atomic.Uint64) (sum tally) {
 	for !t.Failed() {
 		seed := next.Add(1)
-		if enough(seed, started) {
-			return sum
+		if seed > worldsToPlay() {
+			break
 		}
 		w := newWorld(seed, nil)
 		if err := w.play(); err != nil {
@@ -82,13 +80,6 @@ func simulate(t *testing.T, next *atomic.Uint64, started time.Time) (sum tally) 
 		sum.add(w.tally)
 	}
 	return sum
-}
-
-func enough(seed uint64, started time.Time) bool {
-	if nightly > 0 {
-		return time.Since(started) > nightly
-	}
-	return seed > worldsToPlay()
 }
 
 // tell plays a world again and returns its story: the end of its schedule, and all events on the keys of the request

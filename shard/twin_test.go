@@ -24,6 +24,9 @@ var (
 		"requests of the test against the slow twin; the other random tests grow with it")
 )
 
+// twinOperations is the usual number of requests that TestEveryDecisionIsTheTwins makes.
+const twinOperations = 10_000
+
 // times returns how often a random test does what it does once with the usual number of operations.
 func times() int { return max(1, *operationsFlag/twinOperations) }
 

@@ -169,21 +169,13 @@ var kept = []uint64{
 func seedsToPlay() (seeds []uint64) {
 	worlds := *worldsFlag
 	if worlds == 0 {
-		worlds = fewWorlds()
+		worlds = 2 // make sim plays more, in both rings
 		seeds = slices.Clone(kept)
 	}
 	for i := range uint64(worlds) {
 		seeds = append(seeds, *firstFlag+i)
 	}
 	return seeds
-}
-
-// fewWorlds is not many: make sim plays more, in both rings.
-func fewWorlds() int {
-	if nightly {
-		return 20_000
-	}
-	return 2
 }
 
 // playWorld plays the world of a seed; the error contains its story.

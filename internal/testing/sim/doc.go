@@ -29,10 +29,9 @@
 //	go test ./internal/testing/sim -run TestClusters -v                   worlds, and the events that they covered
 //	go test ./internal/testing/sim -run TestClusters -sim.seed=17 -v      only the world of seed 17
 //	make sim WORLDS=500 FROM=1                                   ranges of seeds, with progress
-//	go test ./internal/testing/sim -run TestClusters -tags nightly -timeout 12h
 //	go test ./actor -run TestSimulation -v          worlds, operations per second, and the events that the worlds covered
 //	go test ./actor -run TestSimulation -seed 17    only the world of seed 17
-//	go test ./actor -run TestSimulation -tags nightly -timeout 60m
+//	make twins                                      more of these worlds, and other random tests with many inputs
 //
 // Ids such as R1 and G11 name rules of docs/rules.md.
 package sim

@@ -1,5 +1,0 @@
-//go:build !nightly
-
-package sim
-
-const nightly = false
