@@ -1,8 +1,6 @@
 package node
 
 import (
-	"cmp"
-	"context"
 	"fmt"
 	"path/filepath"
 	"sync"
@@ -91,7 +89,7 @@ func (c *trio) start(i int) {
 
 func (c *trio) ready(nodes ...int) {
 	c.t.Helper()
-	ctx, cancel := context.WithTimeout(c.t.Context(), time.Minute)
+	ctx, cancel := patient(c.t.Context(), c.configs[0].World, time.Minute)
 	defer cancel()
 	for _, i := range nodes {
 		if err := c.nodes[i].AwaitReady(ctx); err != nil {
@@ -100,13 +98,13 @@ func (c *trio) ready(nodes ...int) {
 	}
 }
 
-func (c *trio) stop(nodes ...int) { c.stopWithin(0, nodes...) }
+func (c *trio) stop(nodes ...int) { c.stopWithin(20*time.Second, nodes...) }
 
-// stopWithin stops nodes at the latest after a while; 0: after the patience of their world.
+// stopWithin stops nodes, in a bubble at the latest after a while.
 func (c *trio) stopWithin(within time.Duration, nodes ...int) {
 	each(nodes, func(i int) {
 		if c.nodes[i] != nil {
-			stopWithin(c.t, c.nodes[i], cmp.Or(within, patience(c.nodes[i])))
+			stopWithin(c.t, c.nodes[i], within)
 			c.nodes[i] = nil
 		}
 	})

@@ -127,7 +127,7 @@ func (c *trio) ask(i int, op shard.Op, policy, key string) shard.Result {
 }
 
 func ask(n *Node, op shard.Op, policy, key string) shard.Result {
-	ctx, cancel := context.WithTimeout(context.Background(), patience(n))
+	ctx, cancel := patient(context.Background(), n.config.World, 20*time.Second)
 	defer cancel()
 	return n.Decide(ctx, []shard.Request{{Op: op, Namespace: shard.DefaultNamespace,
 		Entries: []shard.Entry{{Policy: policy, Key: key, Cost: 1}}}})[0]

@@ -17,6 +17,7 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/stint-io/stint/cluster/gossip"
+	"github.com/stint-io/stint/internal/testing/await"
 	"github.com/stint-io/stint/internal/testing/bubble"
 	"github.com/stint-io/stint/internal/testing/memfs"
 	"github.com/stint-io/stint/internal/testing/memnet"
@@ -120,13 +121,13 @@ func (m *memory) gossip(config gossip.Config) (Membership, error) {
 	return town.MoveIn(config, 300*time.Millisecond), nil
 }
 
-// patience bounds a request to a node, and its stop. On the machine, which may be busy, only what does not come at all
-// fails.
-func patience(n *Node) time.Duration {
-	if n.config.World.Dial == nil {
-		return time.Minute
+// patient bounds a node's start, a request to it, and its stop by a time in a bubble. On the machine, which may be
+// busy, only what does not come at all fails.
+func patient(ctx context.Context, w World, inBubble time.Duration) (context.Context, context.CancelFunc) {
+	if w.Dial == nil {
+		inBubble = await.Patience
 	}
-	return 20 * time.Second
+	return context.WithTimeout(ctx, inBubble)
 }
 
 // clientOf is an HTTP client that reaches the ports of a node, and keeps no connection.

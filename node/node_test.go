@@ -58,7 +58,7 @@ func testConfig(t testing.TB) Config {
 
 func start(t testing.TB, config Config) *Node {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := patient(t.Context(), config.World, time.Minute)
 	defer cancel()
 	n, err := Start(ctx, config)
 	if err != nil {
@@ -72,12 +72,12 @@ func start(t testing.TB, config Config) *Node {
 
 func stop(t testing.TB, n *Node) {
 	t.Helper()
-	stopWithin(t, n, patience(n))
+	stopWithin(t, n, 20*time.Second)
 }
 
 func stopWithin(t testing.TB, n *Node, within time.Duration) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), within)
+	ctx, cancel := patient(context.Background(), n.config.World, within)
 	defer cancel()
 	if err := n.Close(ctx); err != nil {
 		t.Errorf("close: %v", err)

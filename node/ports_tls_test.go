@@ -66,7 +66,7 @@ func (s *secured) http(version int) *http.Client {
 	transport.Protocols.SetHTTP1(version == 1)
 	transport.Protocols.SetHTTP2(version == 2)
 	s.t.Cleanup(transport.CloseIdleConnections)
-	return &http.Client{Transport: transport, Timeout: 20 * time.Second}
+	return &http.Client{Transport: transport, Timeout: await.Patience}
 }
 
 // dial connects to a port, and says hello.
