@@ -7,7 +7,8 @@ if ! getent passwd stint > /dev/null; then
     elif command -v useradd > /dev/null; then
         useradd --system --user-group --home-dir /var/lib/stint --shell /usr/sbin/nologin stint
     else
-        adduser -S -D -H -h /var/lib/stint -s /sbin/nologin stint # busybox
+        addgroup -S stint 2> /dev/null || true # busybox, whose adduser -S makes no group
+        adduser -S -D -H -h /var/lib/stint -s /sbin/nologin -G stint stint
     fi
 fi
 [ -d /var/lib/stint ] || install -d -o stint -g stint -m 0700 /var/lib/stint

@@ -98,6 +98,7 @@ func holdTheSame(t *testing.T, dir string) {
 		{"backup = etc/stint/stint.yaml", run(t, "tar", "xf", arch, "--zstd", "-O", ".PKGINFO")},
 		{"systemd-sysusers stint.conf", run(t, "tar", "xf", arch, "--zstd", "-O", ".INSTALL")},
 		{"systemd-sysusers stint.conf", run(t, "tar", "xzf", apk, "-O", ".post-install")},
+		{"-G stint stint\n", run(t, "tar", "xzf", apk, "-O", ".post-install")}, // busybox makes no group by itself
 		{"systemd-sysusers stint.conf", run(t, "tar", "xzf", apk, "-O", ".post-upgrade")},
 		{"disable --now stint.service", run(t, "tar", "xzf", apk, "-O", ".pre-deinstall")},
 	} {
