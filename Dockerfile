@@ -1,12 +1,14 @@
 # Builds stint from source. Needs to pull the golang image; `make image` builds the same without any network. For several platforms:
-# docker buildx build --platform linux/amd64,linux/arm64
+# docker buildx build --platform linux/amd64,linux/arm64 --build-arg VERSION=v0.2.0 --build-arg REVISION=$(git rev-parse HEAD)
 FROM --platform=$BUILDPLATFORM golang:1.26 AS build
 ARG TARGETOS TARGETARCH VERSION REVISION
 WORKDIR /src
 COPY go.mod go.sum ./
 RUN go mod download
 COPY . .
-RUN CGO_ENABLED=0 GOOS=$TARGETOS GOARCH=$TARGETARCH go build -trimpath -o /image/stint \
+# There is no .git here: without the argument the version is the newest of CHANGELOG.md, with -dev.
+RUN VERSION=${VERSION:-$(sed -n 's/^## \([0-9.]*\).*/v\1-dev/p' CHANGELOG.md | head -n 1)} && \
+    CGO_ENABLED=0 GOOS=$TARGETOS GOARCH=$TARGETARCH go build -trimpath -o /image/stint \
     -ldflags "-s -w -X main.release=$VERSION -X main.revision=$REVISION" ./cmd/stint && \
     mkdir -m 0700 /image/data && cp LICENSE /image/ && \
     cd tools/release && go run . -licenses /image/stint > /image/third-party-licenses

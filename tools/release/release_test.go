@@ -125,7 +125,11 @@ func filesIn(list string) (names []string) {
 // of materials.
 func namesWhatIsLinked(t *testing.T, dir string) {
 	unpacked := t.TempDir()
-	run(t, "tar", "xzf", filepath.Join(dir, "stint_0.2.0_linux_amd64.tar.gz"), "-C", unpacked, "--strip-components=1")
+	run(t, "tar", "xzf", filepath.Join(dir, "stint_0.2.0_linux_"+runtime.GOARCH+".tar.gz"), "-C", unpacked,
+		"--strip-components=1")
+	if said := run(t, filepath.Join(unpacked, "stint"), "version"); !strings.HasPrefix(said, "stint v0.2.0 ") {
+		t.Errorf("the binary of the archive says %q", said)
+	}
 	info, err := buildinfo.ReadFile(filepath.Join(unpacked, "stint"))
 	if err != nil {
 		t.Fatal(err)

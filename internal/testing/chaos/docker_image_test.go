@@ -4,6 +4,7 @@ package chaos
 
 import (
 	"os/exec"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -30,6 +31,10 @@ func TestImageTriesItself(t *testing.T) {
 			name); said != want {
 			t.Errorf("label %s: %q, want %q", label, said, want)
 		}
+	}
+	said := engine(t, "exec", name, "/stint", "version")
+	if !regexp.MustCompile(`^stint \S+ [0-9a-f]{40} go`).MatchString(said) {
+		t.Errorf("it does not say what it is: %q", said)
 	}
 	if texts := engine(t, "cp", name+":/third-party-licenses", "-"); !strings.Contains(texts,
 		"\n---- connectrpc.com/connect v") {
