@@ -47,10 +47,12 @@ func TestPages(t *testing.T) {
 func TestPagesOfContainers(t *testing.T) {
 	t.Cleanup(func() {
 		if t.Failed() {
-			exec.Command("docker", "rm", "-f", "stint4", "stint_stint1_1", "stint_stint2_1", "stint_stint3_1").Run()
+			exec.Command("docker", "rm", "-f", "stint", "stint4", "stint_stint1_1", "stint_stint2_1", "stint_stint3_1").Run()
 		}
 	})
-	typed(t, "docs/cluster.md", "sh docker")
+	for _, page := range []string{"docs/cluster.md", "docs/install.md"} {
+		t.Run(page, func(t *testing.T) { typed(t, page, "sh docker") })
+	}
 }
 
 // prologue is what the reader does unasked: stops what is in the way, and waits until what was started is ready.
