@@ -38,8 +38,6 @@ var realClock = map[string]string{
 	"cmd/stint.TestStrangersConnectionsDoNotEndANode":    "each try may take twice as long as the one before",
 	"cmd/stint.TestWhatWasNeverSentWasNotCounted":        "whenever the time is over, nothing was sent",
 	"raftfsm.TestWhyTheDiskEndedAProcessIsToldToTheNext": "an instant lies between two readings, however far apart",
-	"shard.TestTheWaitBehindManyHoldsIsFoundUnderOtherNumbersToo": "the quickest of five beside the " +
-		"quickest of five",
 }
 
 // leastPatience is how long a test must be ready to wait: what gives up earlier fails on a machine that is busy.
