@@ -68,8 +68,8 @@ var beside = map[string][]string{
 		"internal/sleep", "shard/slot"},
 	"client/internal/inbound": {"api/gen/stint/v1", "client"}, // what the middlewares share
 	"client/stinthttp":        {"api/gen/stint/v1", "client", "client/internal/inbound", "internal/edge/clientaddr"},
-	"client/stintconnect":     {"api/gen/stint/v1", "client/internal/inbound", "internal/edge/clientaddr"},
-	"client/stintgrpc":        {"api/gen/stint/v1", "client/internal/inbound", "internal/edge/clientaddr"},
+	"client/stintconnect":     {"client/internal/inbound", "internal/edge/clientaddr"},
+	"client/stintgrpc":        {"client/internal/inbound", "internal/edge/clientaddr"},
 	"client/stintlimiter":     {"api/gen/stint/v1", "client", "client/internal/inbound"},
 	"internal/holder":         {}, // leases in memory, of nodes and clients
 	// how long batches wait: a rule without a clock
@@ -98,7 +98,7 @@ var beside = map[string][]string{
 	"internal/testing/testcluster": {"internal/sleep"},
 	"internal/offline/verify": {"api/gen/stint/v1", "api/gen/stint/v1/stintv1connect", "internal/offline/bench",
 		"internal/sleep"},
-	"internal/testing/model":   {"limit", "policy", "shard"},
+	"internal/testing/model":   {"limit", "policy"},
 	"internal/testing/sim":     {},
 	"internal/testing/mutants": {}, // the source with one guard taken out
 	// its tests use internal/testing/testcluster, internal/offline/verify and internal/testing/model
@@ -205,7 +205,6 @@ var rigs = []string{"internal/testing/await", "internal/testing/bubble", "intern
 // testsMayUse lists the packages of this module that the test files of a package may import besides what the package
 // itself may, its own and the rigs.
 var testsMayUse = map[string][]string{
-	"api":                    {"internal/observe/metrics"},
 	"cmd/stint":              {"internal/edge/keyhash"},
 	"node":                   {"api/gen/stint/v1/stintv1connect"},
 	"internal/offline/bench": {"api/gen/stint/v1"},
@@ -217,7 +216,7 @@ var testsMayUse = map[string][]string{
 	"client":                 {"node"}, // the node of the examples
 	"stinttest":              {"api/gen/stint/v1"},
 	"examples/go-web":        {"stinttest"},
-	"internal/testing/sim": {"api", "api/gen/stint/v1", "cluster/gossip", "cluster/placement", "node", "limit", "policy",
+	"internal/testing/sim": {"api", "api/gen/stint/v1", "cluster/gossip", "node", "limit", "policy",
 		"shard", "shard/slot"},
 }
 
@@ -251,6 +250,7 @@ type sourceFile struct {
 }
 
 func TestImportsGoDownOnly(t *testing.T) {
+	used := map[string]bool{} // imports, as package and imported package
 	for _, f := range allSources(t) {
 		floor, onFloor := floors[f.pkg]
 		allowed, isBeside := beside[f.pkg]
@@ -264,11 +264,21 @@ func TestImportsGoDownOnly(t *testing.T) {
 		}
 		for _, imported := range f.imports {
 			ours, found := strings.CutPrefix(imported, module)
+			used[f.pkg+" "+ours] = true
 			if !found || slices.Contains(allowed, ours) {
 				continue
 			}
 			if below, ok := floors[ours]; !onFloor || !ok || below >= floor {
 				t.Errorf("%s imports %q: arrows point down only", f.name, ours)
+			}
+		}
+	}
+	for _, lists := range []map[string][]string{beside, mayUse, testsMayUse} {
+		for pkg, allowed := range lists {
+			for _, ours := range allowed {
+				if !used[pkg+" "+ours] {
+					t.Errorf("arch_test.go lets %s import %s, which it does not", pkg, ours)
+				}
 			}
 		}
 	}
