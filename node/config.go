@@ -146,7 +146,7 @@ func (c *Config) validate() error {
 	case c.Dev && !c.alone():
 		return errors.New("dev: is a node alone: leave --join and --bootstrap-expect out")
 	case c.TestClock && !c.Dev:
-		return errors.New("test-clock: whoever moves the clock refills every limit, so it is for tests with --dev only")
+		return errors.New("test-clock: is for tests, with --dev: it refills every limit")
 	}
 	return inOrder(c.traceProblem, c.readAdminToken, c.checkKeys, c.validateClientAddrs, c.validatePeerAddr,
 		c.validateGossipAddr, c.validateKey)

@@ -22,7 +22,7 @@ type applyCommand struct {
 // applying has the flags of the commands that put policies in force.
 type applying struct {
 	DryRun bool          `help:"Show what would change, and change nothing."`
-	Prune  bool          `help:"End the policies that are missing. Without it: ask on a terminal, fail otherwise."`
+	Prune  bool          `help:"Remove policies that are not in the file or version. Without it: ask on a terminal, fail otherwise."`
 	Rekey  bool          `help:"Hash the keys of namespaces, or stop: all their keys are new. Without it: as without --prune."`
 	Note   string        `help:"Why, for stint policies history."`
 	Actor  string        `help:"Who, for the history." env:"STINT_ACTOR,USER"`

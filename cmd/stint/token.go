@@ -21,7 +21,7 @@ type tokenCommand struct {
 	List     tokenListCommand     `cmd:"" help:"List tokens and roles, and when they were last used."`
 	Rotate   tokenRotateCommand   `cmd:"" help:"Replace a token by a new one of the same rights."`
 	Revoke   tokenRevokeCommand   `cmd:"" help:"End a token or role at once."`
-	Off      tokenOffCommand      `cmd:"" help:"Ask for no tokens any longer, until the next one is made."`
+	Off      tokenOffCommand      `cmd:"" help:"Stop requiring tokens until the next one is made."`
 	Generate tokenGenerateCommand `cmd:"" help:"Draw a token for --admin-token-file, without a server."`
 }
 
@@ -86,7 +86,7 @@ func (c *tokenListCommand) Run(s streams) error {
 
 func printTokens(s streams, answer *stintv1.ListTokensResponse) {
 	if !answer.Required {
-		fmt.Fprintln(s.out, "this cluster asks for no tokens")
+		fmt.Fprintln(s.out, "this cluster requires no tokens")
 	}
 	if len(answer.Tokens) == 0 {
 		return
@@ -154,7 +154,7 @@ func (c *tokenOffCommand) Run(s streams) error {
 	return asked(s, c.asking, "token off", "it may have been done: stint token list shows it", c.tokens().TurnOff,
 		&stintv1.TurnOffTokensRequest{},
 		func(_ streams, _ *stintv1.TurnOffTokensResponse) {
-			fmt.Fprintln(s.out, "the cluster asks for no tokens any longer")
+			fmt.Fprintln(s.out, "the cluster requires no tokens now")
 		})
 }
 

@@ -55,7 +55,7 @@ type TokenServiceClient interface {
 	Rotate(context.Context, *connect.Request[v1.RotateTokenRequest]) (*connect.Response[v1.RotateTokenResponse], error)
 	// Revoke ends a token or role. Within a second, no node that hears the system shard accepts it.
 	Revoke(context.Context, *connect.Request[v1.RevokeTokenRequest]) (*connect.Response[v1.RevokeTokenResponse], error)
-	// TurnOff ends the asking for tokens, until the next one is made. It is answered on the socket in the data directory only.
+	// TurnOff stops requiring tokens until the next one is made. It is answered on the socket in the data directory only.
 	TurnOff(context.Context, *connect.Request[v1.TurnOffTokensRequest]) (*connect.Response[v1.TurnOffTokensResponse], error)
 }
 
@@ -148,7 +148,7 @@ type TokenServiceHandler interface {
 	Rotate(context.Context, *connect.Request[v1.RotateTokenRequest]) (*connect.Response[v1.RotateTokenResponse], error)
 	// Revoke ends a token or role. Within a second, no node that hears the system shard accepts it.
 	Revoke(context.Context, *connect.Request[v1.RevokeTokenRequest]) (*connect.Response[v1.RevokeTokenResponse], error)
-	// TurnOff ends the asking for tokens, until the next one is made. It is answered on the socket in the data directory only.
+	// TurnOff stops requiring tokens until the next one is made. It is answered on the socket in the data directory only.
 	TurnOff(context.Context, *connect.Request[v1.TurnOffTokensRequest]) (*connect.Response[v1.TurnOffTokensResponse], error)
 }
 
