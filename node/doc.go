@@ -42,7 +42,7 @@
 //	            connections is bounded so that the disk keeps its file descriptors. A lone node has no peer port, unless its
 //	            configuration tells it how to recognize other nodes
 //	stores      the data directory, if there is one: locked and checked. A feature level newer than this binary's is refused
-//	keys        the cluster key or the gossip key; on loopback a missing one is made
+//	keys        the cluster key; on loopback a missing one is made
 //	assemble    no shard has an owner yet: requests wait within their deadlines
 //	place       a node that was removed from its cluster stops here, or as soon as it learns of its removal
 //	gossip      finds the other nodes
