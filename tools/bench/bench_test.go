@@ -4,7 +4,6 @@ import (
 	"context"
 	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -40,17 +39,8 @@ func printed(t *testing.T, run func() error) string {
 
 func startNode(t *testing.T) load {
 	t.Helper()
-	binary := filepath.Join(t.TempDir(), "stint")
-	if out, err := exec.Command("go", "build", "-C", "../..", "-o", binary,
-		"./cmd/stint").CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
-	node, err := testcluster.Start(t.Context(), testcluster.Options{
-		Nodes: 1, Dir: t.TempDir(), Direct: true, Redis: true, Binary: binary, Policies: policies})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(node.Close)
+	t.Chdir("../..") // the module that can build a node
+	node := testcluster.Run(t, testcluster.Options{Nodes: 1, Direct: true, Redis: true, Policies: policies})
 	l := load{Addr: []string{node.Addr(0)}, RedisAddr: []string{node.RedisAddr(0)}, Work: workCheck}
 	l.Protocol, l.Callers = overRedis, 8
 	return l

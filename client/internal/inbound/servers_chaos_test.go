@@ -3,9 +3,6 @@
 package inbound_test
 
 import (
-	"os"
-	"os/exec"
-	"path/filepath"
 	"testing"
 
 	"github.com/stint-io/stint/client"
@@ -15,7 +12,7 @@ import (
 
 // A node of three is killed while each kind of server asks: still exactly 150 of 300 pass.
 func TestServersAreExactWhileANodeIsKilled(t *testing.T) {
-	nodes := startNodes(t)
+	nodes := testcluster.Run(t, testcluster.Options{Nodes: 3, Direct: true, Policies: policies})
 	var urls []string
 	for _, addr := range nodes.Addrs() {
 		urls = append(urls, "http://"+addr)
@@ -39,25 +36,4 @@ func TestServersAreExactWhileANodeIsKilled(t *testing.T) {
 			}
 		}
 	})
-}
-
-func startNodes(t *testing.T) *testcluster.Cluster {
-	binary := filepath.Join(t.TempDir(), "stint")
-	if out, err := exec.Command("go", "build", "-o", binary, "../../../cmd/stint").CombinedOutput(); err != nil {
-		t.Fatal(string(out))
-	}
-	dir, err := os.MkdirTemp("", "stint-servers-")
-	if err != nil {
-		t.Fatal(err)
-	}
-	nodes, err := testcluster.Start(t.Context(),
-		testcluster.Options{Nodes: 3, Dir: dir, Direct: true, Binary: binary, Policies: policies})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		nodes.Close()
-		os.RemoveAll(dir)
-	})
-	return nodes
 }
