@@ -32,7 +32,6 @@ type lessor struct {
 	http.Handler
 
 	mu       sync.Mutex
-	slept    time.Duration
 	wallOff  time.Duration
 	late     func() // holds up the answers to a Lease; may be nil
 	most     uint64 // of a lease
@@ -179,7 +178,7 @@ func withLessor(t *testing.T, test func(l *lessor)) {
 		c.leases = newLeases(c, func() holder.Time {
 			l.mu.Lock()
 			defer l.mu.Unlock()
-			return holder.Time{Boot: time.Since(began) + l.slept,
+			return holder.Time{Boot: time.Since(began),
 				Wall: time.Duration(time.Now().Add(l.wallOff).UnixNano())}
 		})
 		l.c = c
@@ -285,43 +284,29 @@ func TestOnlyAPlainCheckIsAnsweredInMemory(t *testing.T) {
 	})
 }
 
-// A lease ends by each of the two clocks, from before it was first asked for: the first request was refused, and the
-// second took its time.
-func TestALeaseEndsByBothClocks(t *testing.T) {
-	for what, move := range map[string]func(l *lessor, d time.Duration){
-		"asleep":   func(l *lessor, d time.Duration) { set(l, &l.slept, d) },
-		"the wall": func(l *lessor, d time.Duration) { set(l, &l.wallOff, d) },
-	} {
-		withLessor(t, func(l *lessor) {
-			l.late, l.busy = func() { time.Sleep(70 * time.Millisecond) }, 1
-			l.moor("k")
-			time.Sleep(70 * time.Millisecond)
-			l.sends("while it is asked for", true, Entry("p", "k"))
-			time.Sleep(100 * time.Millisecond)
-			synctest.Wait()
-			began := time.Since(l.sentFrom)
-			if l.c.leases.Held() != 1 || began < 150*time.Millisecond || len(l.asked) != 2 || l.asked[1].Number != 1 {
-				t.Fatalf("%s: %d held, %v after it was first asked for: %v", what, l.c.leases.Held(), began, l.asked)
-			}
-			move(l, spendWithin-began-time.Microsecond)
-			l.sends(what+", just before the end", false, Entry("p", "k"))
-			move(l, spendWithin-began)
-			l.sends(what+", at the end", true, Entry("p", "k"))
-			set(l, &l.late, nil)
-		})
-	}
-}
-
-func TestAClockThatIsSetBackEndsALease(t *testing.T) {
+// A lease counts from before it was first asked for: the first request was refused, and the second took its time.
+func TestALeaseCountsFromBeforeItsFirstRequest(t *testing.T) {
 	withLessor(t, func(l *lessor) {
+		l.late, l.busy = func() { time.Sleep(70 * time.Millisecond) }, 1
 		l.moor("k")
-		l.sends("before", false, Entry("p", "k"))
-		set(l, &l.wallOff, -time.Millisecond-time.Second)
-		l.sends("after", true, Entry("p", "k"))
+		time.Sleep(70 * time.Millisecond)
+		l.sends("while it is asked for", true, Entry("p", "k"))
+		time.Sleep(100 * time.Millisecond)
+		synctest.Wait()
+		began := time.Since(l.sentFrom)
+		if l.c.leases.Held() != 1 || began < 150*time.Millisecond || len(l.asked) != 2 || l.asked[1].Number != 1 {
+			t.Fatalf("%d held, %v after it was first asked for: %v", l.c.leases.Held(), began, l.asked)
+		}
+		set(l, &l.wallOff, spendWithin-began-time.Microsecond)
+		l.sends("just before the end", false, Entry("p", "k"))
+		set(l, &l.wallOff, spendWithin-began)
+		l.sends("at the end", true, Entry("p", "k"))
+		set(l, &l.late, nil)
 	})
 }
 
-func TestAnUnknownGrantIsReturnedAndNotHeld(t *testing.T) {
+// A request that may have been granted is not sent again: its units are returned.
+func TestAGrantThatIsUnknownIsNotAskedForAgain(t *testing.T) {
 	withLessor(t, func(l *lessor) {
 		l.loses = true
 		l.moor("k")
