@@ -191,7 +191,7 @@ func TestARemovalSaysHowManyCopiesAreLeft(t *testing.T) {
 	for _, c := range []struct {
 		copies, stay int
 		want         string
-	}{{3, 3, ""}, {3, 4, ""}, {1, 1, ""}, {5, 5, ""}, {3, 2, "keeps 1 of its 3 copies, and stops counting"},
+	}{{3, 3, ""}, {3, 4, ""}, {4, 3, ""}, {1, 1, ""}, {5, 5, ""}, {3, 2, "keeps 1 of its 3 copies, and stops counting"},
 		{2, 1, "keeps 1 of its 2 copies"}, {5, 4, "keeps 3 of its 5 copies; to keep them"}} {
 		s := &stintv1.Shard{Replicas: []*stintv1.Replica{{Role: "learner"}}}
 		for range c.copies {

@@ -66,6 +66,9 @@ func losesCopies(m *stintv1.StatusResponse, stay int) string {
 				voters++
 			}
 		}
+		if voters > 2 {
+			voters = (voters-1)/2*2 + 1 // of an even number, one takes the place of another
+		}
 		copies = max(copies, voters)
 	}
 	left := (stay-1)/2*2 + 1 // an odd number: an even one survives no more failures
